@@ -1,0 +1,158 @@
+#include "base/json_field.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text.h"
+
+namespace heddle {
+
+bool JsonField::Has(std::string_view key) const {
+  return json_->is_object() && json_->contains(key);
+}
+
+Error JsonField::Bad(std::string what, std::string hint) const {
+  return BadInput(path_.empty() ? file_ : file_ + ": " + path_, std::move(what), std::move(hint));
+}
+
+Result<JsonField> JsonField::Child(std::string_view key) const {
+  const std::string path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+  HEDDLE_RETURN_IF_ERROR(ExpectObject());
+  const auto found = json_->find(key);
+  if (found == json_->end()) return BadInput(file_ + ": " + path, "missing", "add this field");
+  return JsonField(*found, file_, path);
+}
+
+Status JsonField::ExpectObject() const {
+  if (json_->is_object()) return Ok();
+  return Bad(fmt::format("found {}, expected a table", json_->type_name()));
+}
+
+Result<JsonField> JsonField::Object(std::string_view key) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  HEDDLE_RETURN_IF_ERROR(child.ExpectObject());
+  return child;
+}
+
+Result<JsonField> JsonField::Array(std::string_view key) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  if (child.json_->is_array()) return child;
+  return child.Bad(fmt::format("found {}, expected a list", child.json_->type_name()));
+}
+
+Result<std::string> JsonField::String(std::string_view key) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  return child.AsString();
+}
+
+Result<bool> JsonField::Bool(std::string_view key) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  if (child.json_->is_boolean()) return child.json_->get<bool>();
+  return child.Bad(fmt::format("found {}, expected true or false", child.json_->type_name()));
+}
+
+Result<int64_t> JsonField::Int(std::string_view key, int64_t least, int64_t most) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  return child.AsInt(least, most);
+}
+
+Result<double> JsonField::Number(std::string_view key) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  return child.AsNumber();
+}
+
+template <class T>
+Result<T> JsonField::Parsed(std::string_view key, Result<T> (*parse)(std::string_view)) const {
+  HEDDLE_ASSIGN(JsonField child, Child(key));
+  if (child.json_->is_number()) {
+    return child.Bad(fmt::format("{} has no unit", child.json_->dump()),
+                     "write it as text with a unit, e.g. \"16 GiB\", \"10 Gbit/s\", \"5 us\"");
+  }
+  HEDDLE_ASSIGN(const std::string text, child.AsString());
+  Result<T> parsed = parse(text);
+  if (!parsed.ok()) return child.Bad(parsed.error().what, parsed.error().hint);
+  return parsed;
+}
+
+Result<Bytes> JsonField::BytesOf(std::string_view key) const { return Parsed(key, &ParseBytes); }
+Result<Seconds> JsonField::SecondsOf(std::string_view key) const {
+  return Parsed(key, &ParseSeconds);
+}
+Result<Bandwidth> JsonField::BandwidthOf(std::string_view key) const {
+  return Parsed(key, &ParseBandwidth);
+}
+
+Result<std::vector<int64_t>> JsonField::Ints(std::string_view key, int64_t least,
+                                             int64_t most) const {
+  HEDDLE_ASSIGN(JsonField list, Array(key));
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < list.size(); ++i) {
+    HEDDLE_ASSIGN(values.emplace_back(), list.Element(i).AsInt(least, most));
+  }
+  return values;
+}
+
+Result<std::string> JsonField::AsString() const {
+  if (json_->is_string()) return json_->get<std::string>();
+  return Bad(fmt::format("found {}, expected text", json_->type_name()));
+}
+
+Result<int64_t> JsonField::AsInt(int64_t least, int64_t most) const {
+  if (!json_->is_number_integer()) {
+    return Bad(fmt::format("found {}, expected a whole number", json_->dump()));
+  }
+  const bool too_large =
+      json_->is_number_unsigned() && json_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+  const int64_t value = too_large ? INT64_MAX : json_->get<int64_t>();
+  if (too_large || value < least || value > most) {
+    return Bad(fmt::format("{} is out of range", json_->dump()),
+               fmt::format("expected {} to {}", least, most));
+  }
+  return value;
+}
+
+Result<double> JsonField::AsNumber() const {
+  if (!json_->is_number()) {
+    return Bad(fmt::format("found {}, expected a number", json_->type_name()));
+  }
+  const double value = json_->get<double>();
+  if (!std::isfinite(value)) return Bad("is not a finite number");
+  return value;
+}
+
+JsonField JsonField::Element(size_t index) const {
+  CHECK(json_->is_array() && index < json_->size());
+  return JsonField((*json_)[index], file_, fmt::format("{}[{}]", path_, index));
+}
+
+Status JsonField::OnlyKeys(std::initializer_list<std::string_view> keys) const {
+  HEDDLE_RETURN_IF_ERROR(ExpectObject());
+  for (const auto& item : json_->items()) {
+    bool known = false;
+    for (const std::string_view key : keys) known = known || key == item.key();
+    if (known) continue;
+    const std::vector<std::string> names(keys.begin(), keys.end());
+    return Bad(fmt::format("unknown field \"{}\"", item.key()), SuggestName(item.key(), names));
+  }
+  return Ok();
+}
+
+Result<Json> ParseJson(const std::string& text, const std::string& file) {
+  constexpr int kMaxDepth = 64;
+  bool too_deep = false;
+  const auto guard = [&](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > kMaxDepth;
+    return !too_deep;
+  };
+  try {
+    Json json = Json::parse(text, guard);
+    if (too_deep) return BadInput(file, "nested too deeply", "a plan nests a dozen levels at most");
+    return json;
+  } catch (const Json::exception& error) {
+    return BadInput(file, fmt::format("not valid JSON: {}", error.what()),
+                    "the file may be truncated; write it again");
+  }
+}
+
+}  // namespace heddle

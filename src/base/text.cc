@@ -1,0 +1,94 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace heddle {
+namespace {
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<std::string_view> SplitWords(std::string_view text) {
+  std::vector<std::string_view> words;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t begin = text.find_first_not_of(" \t", at);
+    if (begin == std::string_view::npos) break;
+    const size_t end = std::min(text.find_first_of(" \t", begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    at = end;
+  }
+  return words;
+}
+
+std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  size_t begin = 0;
+  for (;;) {
+    const size_t end = text.find(separator, begin);
+    pieces.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return pieces;
+    begin = end + 1;
+  }
+}
+
+std::string Join(std::span<const std::string> parts, std::string_view separator) {
+  std::string joined;
+  for (const std::string& part : parts) {
+    if (&part != &parts.front()) joined += separator;
+    joined += part;
+  }
+  return joined;
+}
+
+std::optional<int64_t> ParseInteger(std::string_view text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (text.empty() || code != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+std::optional<std::string> NearestName(std::string_view name,
+                                       std::span<const std::string> candidates) {
+  std::optional<std::string> best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  if (name.size() > 256) return best;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string SuggestName(std::string_view name, std::span<const std::string> candidates) {
+  std::string text;
+  if (const auto nearest = NearestName(name, candidates)) {
+    text = "did you mean \"" + *nearest + "\"? ";
+  }
+  constexpr size_t kMost = 24;
+  const size_t shown = std::min(candidates.size(), kMost);
+  text += "known: " + Join(candidates.first(shown), ", ");
+  if (shown < candidates.size()) text += ", …";
+  return text;
+}
+
+}  // namespace heddle

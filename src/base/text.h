@@ -1,0 +1,31 @@
+// Text: the few string functions the parsers and error messages share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heddle {
+
+// Words between runs of spaces and tabs.
+std::vector<std::string_view> SplitWords(std::string_view text);
+
+// Pieces between separators; "a,,b" has three, "" has one empty piece.
+std::vector<std::string_view> SplitAt(std::string_view text, char separator);
+
+std::string Join(std::span<const std::string> parts, std::string_view separator);
+
+// The whole text as an integer, or nothing. No sign but '-', no spaces.
+std::optional<int64_t> ParseInteger(std::string_view text);
+
+// The candidate with the smallest edit distance, when it is close enough to be a likely typo.
+std::optional<std::string> NearestName(std::string_view name,
+                                       std::span<const std::string> candidates);
+
+// "did you mean \"gpt\"? " when there is a near name, then "known: a, b, c".
+std::string SuggestName(std::string_view name, std::span<const std::string> candidates);
+
+}  // namespace heddle

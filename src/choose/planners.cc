@@ -1,0 +1,39 @@
+#include "choose/planners.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.h"
+#include "plan/pipeline/baselines.h"
+
+namespace heddle {
+
+const std::vector<Planner>& Planners() {
+  static const std::vector<Planner> planners = {
+      {"dp", "data parallelism, equal shares", &PlanDataParallel},
+      {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
+      {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},
+      {"1f1b", "pipeline: one forward, one backward", &PlanOneForwardOneBackward},
+      {"interleaved", "pipeline: two runs of layers per device", &PlanInterleaved},
+  };
+  return planners;
+}
+
+Result<Plan> MakePlan(std::string_view strategy, const Planning& planning) {
+  const auto found = std::find_if(Planners().begin(), Planners().end(),
+                                  [&](const Planner& p) { return p.name == strategy; });
+  if (found == Planners().end()) {
+    std::vector<std::string> names;
+    for (const Planner& planner : Planners()) names.push_back(planner.name);
+    return Usage(fmt::format("unknown strategy \"{}\"", strategy), SuggestName(strategy, names));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  HEDDLE_ASSIGN(Plan plan, found->plan(planning));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  plan.search.planning_seconds = seconds.count();
+  return plan;
+}
+
+}  // namespace heddle

@@ -1,0 +1,109 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/text.h"
+
+namespace heddle {
+
+void Terminal::PrintJson(const Json& value) const {
+  Print(value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void Terminal::Print(const std::string& text) const {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void Terminal::Progress(const std::string& text) const {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fflush(stderr);
+}
+
+void Terminal::EndProgress() const {
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+}
+
+CLI::App* Commands::Add(const std::string& name, const std::string& about,
+                        const std::string& example) {
+  CLI::App* command = app_.add_subcommand(name, about);
+  command->footer("Example:\n  " + example);
+  return command;
+}
+
+Status Commands::Run(const Terminal& terminal) const {
+  for (const Entry& entry : actions_) {
+    if (entry.command->parsed()) return entry.action(terminal);
+  }
+  return Usage("no subcommand given", "see heddle --help");
+}
+
+void PlanFlags::AddTo(CLI::App* command) {
+  command->add_option("--model", model, "A zoo model, e.g. gpt?layers=24 (see heddle models)")
+      ->required();
+  command->add_option("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
+      ->required();
+  command->add_option("--batch", batch, "Samples per update over all devices")
+      ->capture_default_str();
+  command->add_option("--microbatches", microbatches, "Parts of a batch; tuned unless given");
+  command->add_option("--dtype", dtype, "fp32, bf16 or fp16")->capture_default_str();
+  command->add_option("--optimizer", optimizer, "sgd or adam")->capture_default_str();
+  command->add_option("--profile", profile, "Measured times of ops (JSON)");
+  command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
+      ->capture_default_str();
+}
+
+Result<PlanOptions> PlanFlags::ToOptions() const {
+  PlanOptions options;
+  options.model = model;
+  constexpr int64_t kMostBatch = 1 << 24;
+  if (batch < 1 || batch > kMostBatch) {
+    return BadInput("--batch", fmt::format("{} is out of range", batch),
+                    fmt::format("expected 1 to {}", kMostBatch));
+  }
+  options.batch = batch;
+  if (microbatches < 0 || microbatches > std::min<int64_t>(batch, 1 << 16)) {
+    return BadInput("--microbatches", fmt::format("{} is out of range", microbatches),
+                    fmt::format("expected 1 to {}, the batch", batch));
+  }
+  if (microbatches > 0) options.microbatches = microbatches;
+  const auto type = ParseDType(dtype);
+  if (!type || *type == DType::kI64) {
+    return BadInput("--dtype", fmt::format("\"{}\" is unknown", dtype), "fp32, bf16, fp16 or fp64");
+  }
+  options.dtype = *type;
+  const auto parsed_optimizer = ParseOptimizer(optimizer);
+  if (!parsed_optimizer) {
+    return BadInput("--optimizer", fmt::format("\"{}\" is unknown", optimizer), "sgd or adam");
+  }
+  options.optimizer = *parsed_optimizer;
+  const auto link_model = ParseLinkModel(links);
+  if (!link_model) {
+    return BadInput("--links", fmt::format("\"{}\" is unknown", links),
+                    "shared, exclusive or channels");
+  }
+  options.links = *link_model;
+  return options;
+}
+
+Result<std::unique_ptr<Profile>> LoadOptionalProfile(const std::string& path) {
+  if (path.empty()) return std::unique_ptr<Profile>();
+  HEDDLE_ASSIGN(Profile profile, LoadProfile(path));
+  return std::make_unique<Profile>(std::move(profile));
+}
+
+Result<PlanInputs> LoadInputs(const PlanFlags& flags) {
+  PlanInputs inputs;
+  HEDDLE_ASSIGN(const PlanOptions options, flags.ToOptions());
+  HEDDLE_ASSIGN(Cluster cluster, LoadCluster(flags.cluster));
+  inputs.cluster = std::make_unique<Cluster>(std::move(cluster));
+  HEDDLE_ASSIGN(inputs.profile, LoadOptionalProfile(flags.profile));
+  HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *inputs.cluster, inputs.profile.get()));
+  inputs.planning = std::make_unique<Planning>(std::move(planning));
+  return inputs;
+}
+
+}  // namespace heddle

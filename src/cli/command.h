@@ -1,0 +1,86 @@
+// The command line: each subcommand is one file that adds itself to the parser. Data goes to
+// standard output, progress and errors to standard error.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json_field.h"
+#include "base/result.h"
+#include "plan/planning.h"
+#include "report/text_table.h"
+
+namespace heddle {
+
+// What a subcommand shares with the others.
+struct Terminal {
+  bool json = false;
+  bool colour = false;  // standard output is a terminal and NO_COLOR is not set
+  int width = 100;
+
+  TableStyle style() const { return {colour, width}; }
+
+  // One JSON object on standard output.
+  void PrintJson(const Json& value) const;
+  void Print(const std::string& text) const;
+  // A progress line on standard error, only where someone watches.
+  void Progress(const std::string& text) const;
+  void EndProgress() const;
+};
+
+// Runs after parsing; the error's kind becomes the exit code.
+using Action = std::function<Status(const Terminal&)>;
+
+// Adds the subcommand to the parser and remembers what to run.
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) : app_(app) {}
+  CLI::App* Add(const std::string& name, const std::string& about, const std::string& example);
+  void OnRun(CLI::App* command, Action action) { actions_.push_back({command, std::move(action)}); }
+  Status Run(const Terminal& terminal) const;
+
+ private:
+  struct Entry {
+    CLI::App* command;
+    Action action;
+  };
+  CLI::App& app_;
+  std::vector<Entry> actions_;
+};
+
+// Options that plan and compare share.
+struct PlanFlags {
+  std::string model;
+  std::string cluster;
+  std::string profile;
+  int64_t batch = 256;
+  int64_t microbatches = 0;
+  std::string dtype = "fp32";
+  std::string optimizer = "adam";
+  std::string links = "shared";
+
+  void AddTo(CLI::App* command);
+  Result<PlanOptions> ToOptions() const;
+};
+
+// A cluster, perhaps a profile, and the planning made from them: they stay where they are.
+struct PlanInputs {
+  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<Profile> profile;
+  std::unique_ptr<Planning> planning;
+};
+Result<PlanInputs> LoadInputs(const PlanFlags& flags);
+Result<std::unique_ptr<Profile>> LoadOptionalProfile(const std::string& path);
+
+void AddCheckCommand(Commands& commands);
+void AddCompareCommand(Commands& commands);
+void AddDemoCommand(Commands& commands);
+void AddExplainCommand(Commands& commands);
+void AddLowerCommand(Commands& commands);
+void AddModelsCommand(Commands& commands);
+void AddPlanCommand(Commands& commands);
+void AddSimulateCommand(Commands& commands);
+
+}  // namespace heddle

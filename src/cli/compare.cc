@@ -1,0 +1,125 @@
+// heddle compare: every strategy on the same model and cluster, one table.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "choose/planners.h"
+#include "cli/command.h"
+#include "report/text_table.h"
+
+namespace heddle {
+namespace {
+
+struct Row {
+  std::string strategy;
+  bool feasible = false;
+  double iteration_seconds = 0;
+  double planning_seconds = 0;
+  int64_t peak_bytes = 0;
+  int64_t microbatches = 0;
+  int devices = 0;
+  std::string reason;
+};
+
+Row RowOf(const std::string& strategy, const Plan& plan) {
+  Row row{strategy,
+          true,
+          plan.estimate.iteration_seconds,
+          plan.search.planning_seconds,
+          0,
+          plan.microbatches,
+          plan.devices_used(),
+          ""};
+  for (const Estimate::Memory& memory : plan.estimate.memory) {
+    row.peak_bytes = std::max(row.peak_bytes, memory.peak_bytes);
+  }
+  return row;
+}
+
+void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& terminal) {
+  if (terminal.json) {
+    Json json;
+    json["schema"] = "heddle.compare/1";
+    json["rows"] = Json::array();
+    for (const Row& row : rows) {
+      Json entry;
+      entry["strategy"] = row.strategy;
+      entry["feasible"] = row.feasible;
+      entry["iteration_seconds"] = row.feasible ? Json(row.iteration_seconds) : Json();
+      entry["planning_seconds"] = row.planning_seconds;
+      entry["peak_bytes"] = row.feasible ? Json(row.peak_bytes) : Json();
+      entry["reason"] = row.reason;
+      json["rows"].push_back(std::move(entry));
+    }
+    terminal.PrintJson(json);
+    return;
+  }
+  TextTable table({{"strategy"},
+                   {"iteration", Align::kRight},
+                   {"samples/s", Align::kRight},
+                   {"slower", Align::kRight},
+                   {"peak memory", Align::kRight},
+                   {"devices", Align::kRight},
+                   {"microbatches", Align::kRight},
+                   {"planned in", Align::kRight}});
+  for (const Row& row : rows) {
+    if (!row.feasible) {
+      table.AddRow({row.strategy, "does not fit", "", "", "", "", "", ""});
+      continue;
+    }
+    table.AddRow({row.strategy, ToText(Seconds{row.iteration_seconds}),
+                  fmt::format("{:.0f}", static_cast<double>(batch) / row.iteration_seconds),
+                  fmt::format("{:.2f}x", row.iteration_seconds / rows[0].iteration_seconds),
+                  ToText(Bytes{row.peak_bytes}), std::to_string(row.devices),
+                  std::to_string(row.microbatches), ToText(Seconds{row.planning_seconds})});
+  }
+  terminal.Print(table.Print(terminal.style()));
+  for (const Row& row : rows) {
+    if (!row.feasible) terminal.Print(fmt::format("\n{}: {}\n", row.strategy, row.reason));
+  }
+  terminal.Print("\nTimes are simulated.\n");
+}
+
+Status Run(const PlanFlags& flags, const Terminal& terminal) {
+  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags));
+  std::vector<Row> rows;
+  for (const Planner& planner : Planners()) {
+    terminal.Progress(fmt::format("planning {} …", planner.name));
+    const Result<Plan> plan = MakePlan(planner.name, *inputs.planning);
+    if (plan.ok()) {
+      rows.push_back(RowOf(planner.name, plan.value()));
+      continue;
+    }
+    if (plan.error().kind != ErrorKind::kInfeasible) {
+      terminal.EndProgress();
+      return plan.error();
+    }
+    Row row;
+    row.strategy = planner.name;
+    row.reason = plan.error().what;
+    rows.push_back(std::move(row));
+  }
+  terminal.EndProgress();
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    if (a.feasible != b.feasible) return a.feasible;
+    return a.iteration_seconds < b.iteration_seconds;
+  });
+  PrintRows(rows, inputs.planning->options.batch, terminal);
+  if (rows.front().feasible) return Ok();
+  return Infeasible("compare", "no strategy fits in memory", rows.front().reason);
+}
+
+}  // namespace
+
+void AddCompareCommand(Commands& commands) {
+  auto flags = std::make_shared<PlanFlags>();
+  CLI::App* command =
+      commands.Add("compare", "Plan with every strategy and compare",
+                   "heddle compare --model gpt?layers=24 --cluster examples/clusters/mixed4.toml");
+  flags->AddTo(command);
+  commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
+}
+
+}  // namespace heddle

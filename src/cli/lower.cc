@@ -1,0 +1,44 @@
+// heddle lower: print the Program of a plan.
+
+#include <memory>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/program_source.h"
+#include "program/program_text.h"
+
+namespace heddle {
+namespace {
+
+struct Flags {
+  ProgramFlags program;
+  std::string output;
+};
+
+Status Run(const Flags& flags, const Terminal& terminal) {
+  HEDDLE_ASSIGN(const ProgramSource source, LoadProgramSource(flags.program));
+  const std::string text = PrintProgram(source.program);
+  if (!flags.output.empty()) return WriteFile(flags.output, text);
+  if (terminal.json) {
+    terminal.PrintJson(Json{{"schema", "heddle.program/1"},
+                        {"devices", source.program.devices.size()},
+                        {"instructions", source.program.instruction_count()},
+                        {"text", text}});
+    return Ok();
+  }
+  terminal.Print(text);
+  return Ok();
+}
+
+}  // namespace
+
+void AddLowerCommand(Commands& commands) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = commands.Add("lower", "Print what each device does under a plan",
+                                   "heddle lower plan.json -o plan.heddle");
+  flags->program.AddTo(command, false);
+  command->add_option("-o,--output", flags->output, "Write the Program to this file");
+  commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
+}
+
+}  // namespace heddle

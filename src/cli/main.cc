@@ -1,0 +1,77 @@
+// heddle: plans, simulates and runs distributed training on mixed clusters.
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "cli/command.h"
+
+namespace heddle {
+namespace {
+
+Terminal FindTerminal() {
+  Terminal terminal;
+  terminal.colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
+    terminal.width = size.ws_col;
+  }
+  return terminal;
+}
+
+int Fail(const Error& error, const Terminal& terminal) {
+  if (terminal.json) {
+    Json json;
+    json["schema"] = "heddle.error/1";
+    json["exit_code"] = static_cast<int>(error.kind);
+    json["where"] = error.where;
+    json["error"] = error.what;
+    json["hint"] = error.hint;
+    terminal.PrintJson(json);
+  }
+  std::fprintf(stderr, "heddle: %s\n", error.ToString().c_str());
+  return static_cast<int>(error.kind);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "heddle plans, simulates and runs distributed training of deep networks on mixed clusters.",
+      "heddle");
+  Terminal terminal = FindTerminal();
+  app.set_version_flag("--version", "heddle " HEDDLE_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_flag("--json", terminal.json, "Print one JSON object instead of text");
+  Commands commands(app);
+  AddPlanCommand(commands);
+  AddCompareCommand(commands);
+  AddExplainCommand(commands);
+  AddSimulateCommand(commands);
+  AddCheckCommand(commands);
+  AddLowerCommand(commands);
+  AddModelsCommand(commands);
+  AddDemoCommand(commands);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
+  }
+  const Status status = commands.Run(terminal);
+  return status.ok() ? 0 : Fail(status.error(), terminal);
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  try {
+    return heddle::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "heddle: internal error: %s\n", error.what());
+    return static_cast<int>(heddle::ErrorKind::kInternal);
+  }
+}

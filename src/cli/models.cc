@@ -1,0 +1,52 @@
+// heddle models: the zoo.
+
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "model/zoo.h"
+#include "report/text_table.h"
+
+namespace heddle {
+namespace {
+
+Status Run(const Terminal& terminal) {
+  Json json;
+  json["schema"] = "heddle.models/1";
+  json["rows"] = Json::array();
+  TextTable table({{"name"},
+                   {"parameters", Align::kRight},
+                   {"layers", Align::kRight},
+                   {"ops", Align::kRight},
+                   {"about"},
+                   {"keys"}});
+  for (const ZooEntry& entry : Zoo()) {
+    HEDDLE_ASSIGN(const Graph graph, BuildModel(entry.name, {}));
+    json["rows"].push_back({{"name", entry.name},
+                            {"parameters", graph.parameter_count()},
+                            {"layers", graph.layers().size()},
+                            {"ops", graph.ops().size()}});
+    std::string keys;
+    for (const auto& [key, value] : entry.defaults) {
+      keys += fmt::format("{}{}={}", keys.empty() ? "" : " ", key, value);
+    }
+    table.AddRow({entry.name, fmt::format("{}", graph.parameter_count()),
+                  std::to_string(graph.layers().size()), std::to_string(graph.ops().size()),
+                  entry.about, keys});
+  }
+  if (terminal.json) {
+    terminal.PrintJson(json);
+  } else {
+    terminal.Print(table.Print(terminal.style()) +
+                   "\nChange a key with name?key=value&key=value.\n");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+void AddModelsCommand(Commands& commands) {
+  CLI::App* command = commands.Add("models", "List the models of the zoo", "heddle models --json");
+  commands.OnRun(command, &Run);
+}
+
+}  // namespace heddle

@@ -1,0 +1,14 @@
+// A plan as text for people: the decisions, and how good they are.
+#pragma once
+
+#include <string>
+
+#include "model/graph.h"
+#include "program/plan.h"
+#include "report/text_table.h"
+
+namespace heddle {
+
+std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& style);
+
+}  // namespace heddle

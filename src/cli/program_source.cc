@@ -1,0 +1,67 @@
+#include "cli/program_source.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "program/lower.h"
+#include "program/program_text.h"
+
+namespace heddle {
+
+void ProgramFlags::AddTo(CLI::App* command, bool with_links) {
+  command->add_option("file", file, "plan.json, or a Program as text")->required();
+  command->add_option("--cluster", cluster, "The cluster of a Program given as text");
+  command->add_option("--profile", profile, "The profile the plan was made with");
+  if (with_links) {
+    command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
+        ->capture_default_str();
+  }
+}
+
+namespace {
+
+// The model of a lowered Program, when it names one: the batch is the header's.
+Status FindGraph(const std::string& file, ProgramSource& source) {
+  if (source.program.model.empty()) return Ok();
+  for (const Optimizer optimizer : {Optimizer::kAdam, Optimizer::kSgd}) {
+    for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
+      HEDDLE_ASSIGN(Graph graph,
+                    BuildModel(source.program.model, {source.program.samples(), dtype, optimizer}));
+      if (graph.ContentHash() != source.program.model_hash) continue;
+      source.graph = std::make_unique<Graph>(std::move(graph));
+      return Ok();
+    }
+  }
+  return BadInput(file + ": model", "its hash fits no dtype and optimizer of this model",
+                  "lower the plan again with heddle lower");
+}
+
+}  // namespace
+
+Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
+  ProgramSource source;
+  HEDDLE_ASSIGN(source.profile, LoadOptionalProfile(flags.profile));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(flags.file));
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  source.is_plan = first != std::string::npos && text[first] == '{';
+  if (source.is_plan) {
+    HEDDLE_ASSIGN(source.loaded, LoadForUse(flags.file, source.profile.get()));
+    HEDDLE_ASSIGN(source.program, LowerPlan(source.loaded.plan, source.loaded.planning->graph));
+    return source;
+  }
+  HEDDLE_ASSIGN(source.program, ParseProgram(text, flags.file));
+  if (flags.cluster.empty()) {
+    return Usage("a Program as text needs its cluster", "add --cluster cluster.toml");
+  }
+  HEDDLE_ASSIGN(Cluster cluster, LoadCluster(flags.cluster));
+  if (!source.program.cluster_hash.empty() &&
+      cluster.ContentHash() != source.program.cluster_hash) {
+    return BadInput(flags.cluster, "is not the cluster that the Program was made for",
+                    "its hash differs: was it edited?");
+  }
+  source.cluster = std::make_unique<Cluster>(std::move(cluster));
+  HEDDLE_RETURN_IF_ERROR(FindGraph(flags.file, source));
+  return source;
+}
+
+}  // namespace heddle

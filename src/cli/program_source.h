@@ -1,0 +1,35 @@
+// A Program from a plan.json, or from a text file in Program form with its cluster beside it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "program/program.h"
+
+namespace heddle {
+
+struct ProgramFlags {
+  std::string file;
+  std::string cluster;
+  std::string profile;
+  std::string links = "shared";
+
+  void AddTo(CLI::App* command, bool with_links);
+};
+
+struct ProgramSource {
+  std::unique_ptr<Profile> profile;
+  LoadedPlan loaded;                 // when the file is a plan
+  std::unique_ptr<Cluster> cluster;  // when it is a Program
+  std::unique_ptr<Graph> graph;      // when a Program names a model
+  Program program;
+  bool is_plan = false;
+
+  const Cluster& GetCluster() const { return is_plan ? *loaded.cluster : *cluster; }
+  const Graph* GetGraph() const { return is_plan ? &loaded.planning->graph : graph.get(); }
+};
+
+Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags);
+
+}  // namespace heddle

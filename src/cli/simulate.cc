@@ -1,0 +1,143 @@
+// heddle simulate: give a plan's Program a clock; draw it, trace it.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/program_source.h"
+#include "program/check.h"
+#include "report/gantt.h"
+#include "report/perfetto.h"
+#include "report/summary.h"
+#include "simulate/simulator.h"
+
+namespace heddle {
+namespace {
+
+struct Flags {
+  ProgramFlags program;
+  std::string trace;
+  bool network = false;
+  int max_rows = 16;
+};
+
+Result<Verdict> Check(const ProgramSource& source, const std::string& file) {
+  HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(source.program, source.GetCluster()));
+  CheckOptions options;
+  options.graph = source.GetGraph();
+  for (const DeviceId id : ids) options.capacity.push_back(source.GetCluster().type_of(id).memory);
+  Verdict verdict = CheckProgram(source.program, options);
+  for (const Finding& finding : verdict.findings) {
+    const bool memory = finding.kind == FindingKind::kMemory;
+    return Error{memory ? ErrorKind::kInfeasible : ErrorKind::kBadInput, file,
+                 fmt::format("{}: {}", NameOf(finding.kind), finding.message),
+                 "heddle check lists all findings"};
+  }
+  return verdict;
+}
+
+// The keys of a plan come from the plan; a Program as text has none of its own bounds.
+Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulation& simulation,
+            double simulate_seconds) {
+  Json json;
+  json["schema"] = "heddle.simulation/1";
+  json["strategy"] = source.program.strategy;
+  json["iteration_seconds"] = simulation.iteration.value;
+  json["makespan_seconds"] = simulation.makespan.value;
+  if (source.is_plan) {
+    const Plan& plan = source.loaded.plan;
+    json["schedule_bound_seconds"] = plan.estimate.schedule_bound_seconds;
+    json["lower_bound_seconds"] = plan.estimate.lower_bound_seconds;
+    json["planning_seconds"] = plan.search.planning_seconds;
+  }
+  json["devices_used"] = source.program.devices.size();
+  json["steady"] = simulation.steady;
+  json["repetitions"] = simulation.repetitions;
+  json["instructions"] = simulation.instructions;
+  json["events"] = simulation.timeline.events.size();
+  json["simulate_seconds"] = simulate_seconds;
+  json["devices"] = Json::array();
+  for (const DeviceUse& use : simulation.devices) {
+    json["devices"].push_back({{"device", use.device},
+                               {"busy_seconds", use.busy.value},
+                               {"idle_seconds", use.idle.value},
+                               {"sent_bytes", use.sent.value},
+                               {"received_bytes", use.received.value}});
+  }
+  json["memory"] = Json::array();
+  for (size_t d = 0; d < source.program.devices.size(); ++d) {
+    const std::string& name = source.program.devices[d].name;
+    const Cluster& cluster = source.GetCluster();
+    json["memory"].push_back(
+        {{"device", name},
+         {"peak_bytes", verdict.memory[d].peak.value},
+         {"capacity_bytes", cluster.type_of(*cluster.FindDevice(name)).memory.value}});
+  }
+  return json;
+}
+
+Status Run(const Flags& flags, const Terminal& terminal) {
+  HEDDLE_ASSIGN(ProgramSource source, LoadProgramSource(flags.program));
+  const auto links = ParseLinkModel(flags.program.links);
+  if (!links) {
+    return BadInput("--links", fmt::format("\"{}\" is unknown", flags.program.links),
+                    "shared, exclusive or channels");
+  }
+  HEDDLE_ASSIGN(const Verdict verdict, Check(source, flags.program.file));
+  std::unique_ptr<OpCost> cost;
+  if (source.GetGraph() != nullptr) {
+    cost = std::make_unique<OpCost>(*source.GetGraph(), source.profile.get());
+  }
+  HEDDLE_ASSIGN(const SegmentSeconds seconds,
+                CostSegments(source.program, source.GetCluster(), cost.get()));
+  const auto start = std::chrono::steady_clock::now();
+  terminal.Progress("simulating …");
+  Result<Simulation> simulated =
+      Simulate(source.program, source.GetCluster(), seconds, {*links, true, 0});
+  terminal.EndProgress();
+  HEDDLE_ASSIGN(const Simulation simulation, std::move(simulated));
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (!flags.trace.empty()) {
+    HEDDLE_RETURN_IF_ERROR(WriteFile(flags.trace, PerfettoJson(simulation.timeline)));
+  }
+  if (terminal.json) {
+    terminal.PrintJson(ToJson(source, verdict, simulation, spent.count()));
+    return Ok();
+  }
+  GanttOptions gantt;
+  gantt.width = terminal.width;
+  gantt.colour = terminal.colour;
+  gantt.show_network = flags.network;
+  gantt.max_rows = flags.max_rows;
+  // An asynchronous body is one microbatch: show enough of them to see the pattern.
+  const bool small =
+      source.program.microbatch_rows.size() == 1 && source.program.has_section(Section::kPrologue);
+  gantt.repetitions = small ? std::min(simulation.repetitions, 6) : 1;
+  terminal.Print(DrawGantt(simulation.timeline, gantt));
+  terminal.Print(fmt::format("\n{} links · iteration {} · first iteration {} · {}\n",
+                             NameOf(*links), ToText(simulation.iteration),
+                             ToText(simulation.makespan),
+                             BottleneckSentence(simulation, source.GetCluster())));
+  if (!flags.trace.empty()) {
+    terminal.Print(fmt::format("Trace written to {}: open it in ui.perfetto.dev.\n", flags.trace));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+void AddSimulateCommand(Commands& commands) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = commands.Add("simulate", "Simulate a plan and draw its timeline",
+                                   "heddle simulate plan.json --trace trace.json");
+  flags->program.AddTo(command, true);
+  command->add_option("--trace", flags->trace, "Write a Perfetto/Chrome trace to this file");
+  command->add_flag("--network", flags->network, "Draw each device's network beside its compute");
+  command->add_option("--rows", flags->max_rows, "Most devices to draw")->capture_default_str();
+  commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
+}
+
+}  // namespace heddle

@@ -1,0 +1,270 @@
+#include "cluster/cluster_spec.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace heddle {
+namespace {
+
+constexpr std::string_view kDefaultLaunch = "5 us";
+
+struct DTypeField {
+  DType type;
+  std::string_view name;
+};
+constexpr DTypeField kFlopsFields[] = {
+    {DType::kF64, "fp64"},
+    {DType::kF32, "fp32"},
+    {DType::kBf16, "bf16"},
+    {DType::kF16, "fp16"},
+};
+
+size_t IndexOf(DType type) { return static_cast<size_t>(type); }
+
+// --- reading ---
+
+Result<FlopRate> ReadFlopRate(const JsonField& field) {
+  if (field.json().is_number()) {
+    return field.Bad(fmt::format("{} has no unit", field.json().dump()),
+                     "write it as text with a unit, e.g. \"14 TFLOP/s\"");
+  }
+  HEDDLE_ASSIGN(const std::string text, field.AsString());
+  const Result<FlopRate> rate = ParseFlopRate(text);
+  if (!rate.ok()) return field.Bad(rate.error().what, rate.error().hint);
+  return rate;
+}
+
+// What the file leaves out follows from f32; cluster_spec.h says how.
+void DeriveFlops(DeviceTypeSpec& type) {
+  const FlopRate f32 = type.rate(DType::kF32);
+  for (size_t i = 0; i < kDTypeCount; ++i) {
+    if (type.flops_given[i]) continue;
+    type.flops[i] = i == IndexOf(DType::kF64) ? f32 / 2 : f32;
+  }
+}
+
+Status ReadFlops(const JsonField& field, DeviceTypeSpec& type) {
+  const auto give = [&](DType dtype, FlopRate rate) {
+    type.flops[IndexOf(dtype)] = rate;
+    type.flops_given[IndexOf(dtype)] = true;
+  };
+  if (!field.json().is_object()) {
+    HEDDLE_ASSIGN(const FlopRate rate, ReadFlopRate(field));
+    give(DType::kF32, rate);
+  } else {
+    HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"fp64", "fp32", "bf16", "fp16"}));
+    HEDDLE_RETURN_IF_ERROR(field.Child("fp32"));  // the others may be derived from it
+    for (const auto& [dtype, name] : kFlopsFields) {
+      if (!field.Has(name)) continue;
+      HEDDLE_ASSIGN(const JsonField child, field.Child(name));
+      HEDDLE_ASSIGN(const FlopRate rate, ReadFlopRate(child));
+      give(dtype, rate);
+    }
+  }
+  DeriveFlops(type);
+  return Ok();
+}
+
+Result<DeviceTypeSpec> ReadDeviceType(const std::string& name, const JsonField& field) {
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"flops", "memory", "memory_bandwidth", "launch"}));
+  DeviceTypeSpec type;
+  type.name = name;
+  HEDDLE_ASSIGN(const JsonField flops, field.Child("flops"));
+  HEDDLE_RETURN_IF_ERROR(ReadFlops(flops, type));
+  HEDDLE_ASSIGN(type.memory, field.BytesOf("memory"));
+  HEDDLE_ASSIGN(type.memory_bandwidth, field.BandwidthOf("memory_bandwidth"));
+  HEDDLE_ASSIGN(type.launch_overhead, ParseSeconds(kDefaultLaunch));
+  if (field.Has("launch")) {
+    HEDDLE_ASSIGN(type.launch_overhead, field.SecondsOf("launch"));
+  }
+  return type;
+}
+
+// The fields of a link; `field` may have others (between), which the caller checks.
+Result<LinkSpec> ReadLinkFields(const JsonField& field) {
+  LinkSpec link;
+  HEDDLE_ASSIGN(link.bandwidth, field.BandwidthOf("bandwidth"));
+  if (field.Has("latency")) {
+    HEDDLE_ASSIGN(link.latency, field.SecondsOf("latency"));
+  }
+  if (field.Has("duplex")) {
+    HEDDLE_ASSIGN(const JsonField duplex, field.Child("duplex"));
+    HEDDLE_ASSIGN(const std::string text, duplex.AsString());
+    if (text != "full" && text != "half") {
+      return duplex.Bad(fmt::format("found \"{}\"", text), "expected \"full\" or \"half\"");
+    }
+    link.half_duplex = text == "half";
+  }
+  return link;
+}
+
+Result<std::optional<int>> ReadCount(const JsonField& field, int most) {
+  if (!field.Has("count")) return std::optional<int>();
+  HEDDLE_ASSIGN(const int64_t count, field.Int("count", 1, most));
+  return std::optional<int>(static_cast<int>(count));
+}
+
+Result<NodeSpec> ReadNode(const JsonField& field) {
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"name", "count", "devices", "link"}));
+  NodeSpec node;
+  HEDDLE_ASSIGN(node.name, field.String("name"));
+  HEDDLE_ASSIGN(node.count, ReadCount(field, kMostDevices));
+  HEDDLE_ASSIGN(const JsonField devices, field.Array("devices"));
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const JsonField entry = devices.Element(i);
+    HEDDLE_RETURN_IF_ERROR(entry.OnlyKeys({"type", "count"}));
+    NodeSpec::Devices& read = node.devices.emplace_back();
+    HEDDLE_ASSIGN(read.type, entry.String("type"));
+    HEDDLE_ASSIGN(const std::optional<int> count, ReadCount(entry, kMostDevicesInNode));
+    read.count = count.value_or(1);
+  }
+  if (field.Has("link")) {
+    HEDDLE_ASSIGN(const JsonField link, field.Object("link"));
+    HEDDLE_RETURN_IF_ERROR(link.OnlyKeys({"bandwidth", "latency", "duplex"}));
+    HEDDLE_ASSIGN(node.link, ReadLinkFields(link));
+  }
+  return node;
+}
+
+Result<SwitchSpec> ReadSwitch(const JsonField& field) {
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"name", "count"}));
+  SwitchSpec read;
+  HEDDLE_ASSIGN(read.name, field.String("name"));
+  HEDDLE_ASSIGN(read.count, ReadCount(field, kMostSwitches));
+  return read;
+}
+
+Result<EdgeSpec> ReadEdge(const JsonField& field) {
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"between", "bandwidth", "latency", "duplex"}));
+  EdgeSpec edge;
+  HEDDLE_ASSIGN(const JsonField between, field.Array("between"));
+  if (between.size() != 2) {
+    return between.Bad(fmt::format("found {} ends", between.size()),
+                       "expected two, e.g. between = [\"a\", \"b\"]");
+  }
+  HEDDLE_ASSIGN(edge.between[0], between.Element(0).AsString());
+  HEDDLE_ASSIGN(edge.between[1], between.Element(1).AsString());
+  HEDDLE_ASSIGN(edge.link, ReadLinkFields(field));
+  return edge;
+}
+
+// Reads a list that may be left out, one element at a time.
+template <class T>
+Status ReadList(const JsonField& json, std::string_view key, Result<T> (*read)(const JsonField&),
+                std::vector<T>& list) {
+  if (!json.Has(key)) return Ok();
+  HEDDLE_ASSIGN(const JsonField array, json.Array(key));
+  for (size_t i = 0; i < array.size(); ++i) {
+    HEDDLE_ASSIGN(list.emplace_back(), read(array.Element(i)));
+  }
+  return Ok();
+}
+
+// --- writing ---
+
+// The shortest text that reads back as exactly the same value.
+template <class T>
+std::string ExactText(T value, Result<T> (*parse)(std::string_view),
+                      std::initializer_list<std::string_view> units) {
+  std::string best;
+  for (const std::string_view unit : units) {
+    const T one = parse(fmt::format("1 {}", unit)).value();
+    const double number = static_cast<double>(value.value) / static_cast<double>(one.value);
+    const std::string text = fmt::format("{} {}", ExactNumber(number), unit);
+    const Result<T> again = parse(text);
+    if (!again.ok() || again.value() != value) continue;
+    if (best.empty() || text.size() < best.size()) best = text;
+  }
+  CHECK(!best.empty());  // the first unit has the factor one, which is exact
+  return best;
+}
+
+std::string ExactText(Bytes value) {
+  return ExactText<Bytes>(value, &ParseBytes, {"B", "GiB", "MiB", "KiB", "GB", "MB", "kB"});
+}
+std::string ExactText(Bandwidth value) {
+  return ExactText<Bandwidth>(value, &ParseBandwidth, {"B/s", "GB/s", "MB/s", "kB/s", "Gbit/s"});
+}
+std::string ExactText(Seconds value) {
+  return ExactText<Seconds>(value, &ParseSeconds, {"s", "us", "ms", "ns"});
+}
+std::string ExactText(FlopRate value) {
+  return ExactText<FlopRate>(value, &ParseFlopRate, {"FLOP/s", "TFLOP/s", "GFLOP/s", "MFLOP/s"});
+}
+
+Json WriteDeviceType(const DeviceTypeSpec& type) {
+  Json flops;
+  for (const auto& [dtype, name] : kFlopsFields) {
+    if (type.flops_given[IndexOf(dtype)]) flops[name] = ExactText(type.rate(dtype));
+  }
+  const bool only_f32 = flops.size() == 1 && flops.contains("fp32");
+  return {{"flops", only_f32 ? flops["fp32"] : flops},
+          {"memory", ExactText(type.memory)},
+          {"memory_bandwidth", ExactText(type.memory_bandwidth)},
+          {"launch", ExactText(type.launch_overhead)}};
+}
+
+void WriteLinkFields(const LinkSpec& link, Json& json) {
+  json["bandwidth"] = ExactText(link.bandwidth);
+  json["latency"] = ExactText(link.latency);
+  if (link.half_duplex) json["duplex"] = "half";
+}
+
+Json WriteNode(const NodeSpec& node) {
+  Json json = {{"name", node.name}};
+  if (node.count) json["count"] = *node.count;
+  json["devices"] = Json::array();
+  for (const NodeSpec::Devices& devices : node.devices) {
+    json["devices"].push_back({{"type", devices.type}, {"count", devices.count}});
+  }
+  if (node.link) WriteLinkFields(*node.link, json["link"]);
+  return json;
+}
+
+}  // namespace
+
+Result<ClusterSpec> ClusterSpecFromJson(const JsonField& json) {
+  HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"schema", "device_type", "node", "switch", "link"}));
+  HEDDLE_ASSIGN(const JsonField schema, json.Child("schema"));
+  HEDDLE_ASSIGN(const std::string found, schema.AsString());
+  if (found != kClusterSchema) {
+    return schema.Bad(fmt::format("found \"{}\"", found),
+                      fmt::format("this heddle reads \"{}\"", kClusterSchema));
+  }
+  ClusterSpec spec;
+  HEDDLE_ASSIGN(const JsonField types, json.Object("device_type"));
+  for (const auto& item : types.json().items()) {
+    HEDDLE_ASSIGN(const JsonField type, types.Object(item.key()));
+    HEDDLE_ASSIGN(spec.types.emplace_back(), ReadDeviceType(item.key(), type));
+  }
+  HEDDLE_RETURN_IF_ERROR(json.Array("node"));
+  HEDDLE_RETURN_IF_ERROR(ReadList(json, "node", &ReadNode, spec.nodes));
+  HEDDLE_RETURN_IF_ERROR(ReadList(json, "switch", &ReadSwitch, spec.switches));
+  HEDDLE_RETURN_IF_ERROR(ReadList(json, "link", &ReadEdge, spec.links));
+  HEDDLE_RETURN_IF_ERROR(CheckClusterSpec(spec, json.Bad("").where));
+  return spec;
+}
+
+Json ClusterSpecToJson(const ClusterSpec& spec) {
+  Json json = {{"schema", kClusterSchema}};
+  json["device_type"] = Json::object();
+  for (const DeviceTypeSpec& type : spec.types) {
+    json["device_type"][type.name] = WriteDeviceType(type);
+  }
+  json["node"] = Json::array();
+  for (const NodeSpec& node : spec.nodes) json["node"].push_back(WriteNode(node));
+  for (const SwitchSpec& entry : spec.switches) {
+    Json& written = json["switch"].emplace_back(Json{{"name", entry.name}});
+    if (entry.count) written["count"] = *entry.count;
+  }
+  for (const EdgeSpec& edge : spec.links) {
+    Json& written = json["link"].emplace_back(Json{{"between", edge.between}});
+    WriteLinkFields(edge.link, written);
+  }
+  return json;
+}
+
+}  // namespace heddle

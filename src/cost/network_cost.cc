@@ -1,0 +1,149 @@
+#include "cost/network_cost.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cost/collectives.h"
+#include "cost/comm_phases.h"
+
+namespace heddle {
+namespace {
+
+constexpr std::array<std::string_view, 5> kKindNames = {
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
+};
+constexpr std::array<std::string_view, 4> kAlgorithmNames = {
+    "ring",
+    "tree",
+    "hierarchical",
+    "grouped",
+};
+
+template <class Enum, size_t count>
+std::optional<Enum> FindName(const std::array<std::string_view, count>& names,
+                             std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
+
+bool HasBlocks(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
+}
+
+void CheckRequest(const CollectiveRequest& request) {
+  const size_t members = request.group.size();
+  CHECK(members > 0);
+  switch (request.kind) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+      CHECK(request.sizes.size() == 1);
+      break;
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+      CHECK(request.sizes.size() == members);
+      break;
+    case CollectiveKind::kAllToAll:
+      CHECK(request.sizes.size() == members * members);
+      break;
+  }
+  CHECK(request.root >= 0 && static_cast<size_t>(request.root) < members);
+  for (const Bytes size : request.sizes) CHECK(size.value >= 0);
+}
+
+void AddRing(const CollectiveRequest& request, CommPhases& phases) {
+  switch (request.kind) {
+    case CollectiveKind::kAllReduce:
+      return RingAllReduce(request, phases);
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+      return RingBlocks(request, phases);
+    case CollectiveKind::kAllToAll:
+      return DirectAllToAll(request, phases);
+    case CollectiveKind::kBroadcast:
+      return ChainBroadcast(request, phases);
+  }
+}
+
+void AddHierarchical(const CollectiveRequest& request, CommPhases& phases) {
+  if (request.kind == CollectiveKind::kAllReduce) return HierarchicalAllReduce(request, phases);
+  if (request.kind == CollectiveKind::kBroadcast) return HierarchicalBroadcast(request, phases);
+  return HierarchicalBlocks(request, phases);
+}
+
+}  // namespace
+
+std::string_view NameOf(CollectiveKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+std::string_view NameOf(CollectiveAlgorithm algorithm) {
+  return kAlgorithmNames[static_cast<size_t>(algorithm)];
+}
+std::optional<CollectiveKind> ParseCollectiveKind(std::string_view name) {
+  return FindName<CollectiveKind>(kKindNames, name);
+}
+std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name) {
+  return FindName<CollectiveAlgorithm>(kAlgorithmNames, name);
+}
+
+// alpha + S / bandwidth of the narrowest wire (cut-through).
+CommCost NetworkCost::Transfer(DeviceId from, DeviceId to, Bytes bytes) const {
+  CHECK(bytes.value >= 0);
+  CommPhases phases(*cluster_);
+  const Message message{from, to, static_cast<double>(bytes.value)};
+  phases.AddPhase({&message, 1});
+  return std::move(phases).Finish();
+}
+
+CommCost NetworkCost::Collective(const CollectiveRequest& request) const {
+  CheckRequest(request);
+  CHECK(Supports(request));
+  const bool nothing = std::all_of(request.sizes.begin(), request.sizes.end(),
+                                   [](Bytes size) { return size.value == 0; });
+  if (nothing || request.group.size() == 1) return {};
+  CommPhases phases(*cluster_);
+  switch (request.algorithm) {
+    case CollectiveAlgorithm::kRing:
+      AddRing(request, phases);
+      break;
+    case CollectiveAlgorithm::kTree:
+      TreeCollective(request, phases);
+      break;
+    case CollectiveAlgorithm::kHierarchical:
+      AddHierarchical(request, phases);
+      break;
+    case CollectiveAlgorithm::kGrouped:
+      GroupedBlocks(request, phases);
+      break;
+  }
+  return std::move(phases).Finish();
+}
+
+bool NetworkCost::Supports(const CollectiveRequest& request) const {
+  switch (request.algorithm) {
+    case CollectiveAlgorithm::kRing:
+      return true;
+    case CollectiveAlgorithm::kTree:
+      return request.kind != CollectiveKind::kAllToAll;
+    case CollectiveAlgorithm::kHierarchical:
+      return request.kind != CollectiveKind::kAllToAll && SpansNodes(*cluster_, request.group);
+    case CollectiveAlgorithm::kGrouped:
+      return HasBlocks(request.kind);
+  }
+  return false;
+}
+
+CollectiveAlgorithm NetworkCost::Cheapest(CollectiveRequest request) const {
+  CollectiveAlgorithm best = CollectiveAlgorithm::kRing;
+  request.algorithm = best;
+  Seconds least = Collective(request).seconds;
+  for (size_t i = 1; i < kAlgorithmNames.size(); ++i) {
+    request.algorithm = static_cast<CollectiveAlgorithm>(i);
+    if (!Supports(request)) continue;
+    const Seconds seconds = Collective(request).seconds;
+    if (seconds >= least) continue;
+    least = seconds;
+    best = request.algorithm;
+  }
+  return best;
+}
+
+}  // namespace heddle

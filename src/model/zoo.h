@@ -1,0 +1,40 @@
+// Zoo: models built from their published dimensions.
+//
+//   HEDDLE_ASSIGN(Graph graph, BuildModel("gpt?layers=24&hidden=1024", {.batch = 32}));
+//
+// A zoo entry is a family (a function that writes the forward pass) and the family's parameters
+// with their defaults; `name?key=value` overrides them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/graph.h"
+
+namespace heddle {
+
+class GraphBuilder;
+
+struct ModelOptions {
+  int64_t batch = 1;
+  DType dtype = DType::kF32;
+  Optimizer optimizer = Optimizer::kAdam;
+};
+
+using ModelParameters = std::map<std::string, int64_t>;
+
+struct ZooEntry {
+  std::string name;
+  std::string about;
+  Status (*write_forward)(GraphBuilder& builder, const ModelParameters& parameters);
+  ModelParameters defaults;
+};
+
+const std::vector<ZooEntry>& Zoo();
+
+// The whole training graph. Unknown names and keys are refused with the nearest known one.
+Result<Graph> BuildModel(std::string_view spec, const ModelOptions& options);
+
+}  // namespace heddle

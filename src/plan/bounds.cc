@@ -1,0 +1,144 @@
+#include "plan/bounds.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace heddle {
+namespace {
+
+// Least seconds per sample of an op, over the sizes a device can be given.
+double SampleSeconds(const Planning& planning, const Op& op, const DeviceTypeSpec& type) {
+  const OpCost cost = planning.cost();
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t rows = planning.options.batch; rows >= 1; rows /= 2) {
+    const double seconds = cost.RowsSeconds(op, rows, type).value;
+    least = std::min(least, seconds / static_cast<double>(rows));
+    if (planning.profile == nullptr) break;  // a roofline is cheapest per sample at its largest
+  }
+  return least;
+}
+
+// By device type and layer.
+std::vector<std::vector<double>> LayerSampleSeconds(const Planning& planning) {
+  std::vector<std::vector<double>> seconds;
+  for (const DeviceTypeSpec& type : planning.cluster->types()) {
+    std::vector<double> layers;
+    for (const ChainLayer& layer : planning.chain.layers) {
+      double sum = 0;
+      for (const auto* ops : {&layer.forward, &layer.backward}) {
+        for (const OpId id : *ops) sum += SampleSeconds(planning, planning.graph.op(id), type);
+      }
+      layers.push_back(sum);
+    }
+    seconds.push_back(std::move(layers));
+  }
+  return seconds;
+}
+
+// A run of layers on its way through the pipeline, and the least time a microbatch spends in it,
+// forward and back.
+struct WayPoint {
+  LayerRun layers;
+  size_t stage;
+  double seconds;
+};
+
+std::vector<WayPoint> WayThrough(const Planning& planning, const Plan& plan,
+                                 const PipelinePlan& pipeline) {
+  const OpCost cost = planning.cost();
+  const int64_t least_rows = plan.batch / plan.microbatches;
+  std::vector<WayPoint> way;
+  for (size_t s = 0; s < pipeline.stages.size(); ++s) {
+    const StagePlan& stage = pipeline.stages[s];
+    const DeviceTypeSpec& type =
+        planning.cluster->type_of(*planning.cluster->FindDevice(stage.devices[0]));
+    for (const LayerRun& run : stage.chunks) {
+      double seconds = 0;
+      for (int l = run.first; l <= run.last && stage.devices.size() == 1; ++l) {
+        const ChainLayer& layer = planning.chain.layers[static_cast<size_t>(l)];
+        for (const auto* ops : {&layer.forward, &layer.backward_input}) {
+          for (const OpId op : *ops) {
+            seconds += cost.RowsSeconds(planning.graph.op(op), least_rows, type).value;
+          }
+        }
+      }
+      way.push_back({run, s, seconds});
+    }
+  }
+  std::sort(way.begin(), way.end(),
+            [](const WayPoint& a, const WayPoint& b) { return a.layers < b.layers; });
+  return way;
+}
+
+double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan& pipeline,
+                  const std::map<std::string, DeviceUse>& uses) {
+  const std::vector<WayPoint> way = WayThrough(planning, plan, pipeline);
+  const StagePlan& first = pipeline.stages[way.front().stage];
+  // An interleaved stage might put off the update of its later runs.
+  double update = first.chunks.size() == 1 ? std::numeric_limits<double>::infinity() : 0;
+  for (const std::string& device : first.devices) {
+    update = std::min(update, uses.at(device).updating.value);
+  }
+  double bound = 0;
+  double before = 0;
+  std::vector<bool> seen(pipeline.stages.size(), false);
+  for (const WayPoint& point : way) {
+    if (!seen[point.stage]) {
+      seen[point.stage] = true;
+      for (const std::string& device : pipeline.stages[point.stage].devices) {
+        const DeviceUse& use = uses.at(device);
+        bound = std::max(bound, before + (use.busy - use.updating).value + update);
+      }
+    }
+    before += point.seconds;
+  }
+  return bound;
+}
+
+}  // namespace
+
+Seconds FamilyBound(const Planning& planning) {
+  const auto seconds = LayerSampleSeconds(planning);
+  const auto& devices = planning.cluster->devices();
+  const std::vector<double>& reference = seconds[static_cast<size_t>(devices[0].type)];
+  double work = 0;
+  for (const double layer : reference) work += layer;
+  double speed = 0;
+  std::vector<double> least = reference;  // by layer, on the fastest device for it
+  std::vector<double> speed_of(seconds.size(), -1);
+  for (const Device& device : devices) {
+    double& type_speed = speed_of[static_cast<size_t>(device.type)];
+    if (type_speed < 0) {
+      const std::vector<double>& mine = seconds[static_cast<size_t>(device.type)];
+      for (size_t l = 0; l < mine.size(); ++l) {
+        if (mine[l] > 0) type_speed = std::max(type_speed, reference[l] / mine[l]);
+        least[l] = std::min(least[l], mine[l]);
+      }
+    }
+    speed += type_speed;
+  }
+  double latency = 0;
+  for (const double layer : least) latency += layer;
+  const auto batch = static_cast<double>(planning.options.batch);
+  return Seconds{std::max(speed > 0 ? batch * work / speed : 0, latency)};
+}
+
+Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation& evaluation) {
+  double bound = 0;
+  std::map<std::string, DeviceUse> uses;
+  for (const DeviceUse& use : evaluation.simulation.devices) {
+    bound = std::max(bound, use.busy.value);
+    uses[use.device] = use;
+  }
+  for (const WireUse& use : evaluation.simulation.wires) {
+    const Wire& wire = planning.cluster->wires()[static_cast<size_t>(use.wire.value)];
+    bound = std::max(bound, use.bytes / wire.bandwidth.value);
+  }
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    bound = std::max(bound, CycleBound(planning, plan, pipeline, uses));
+  }
+  return Seconds{bound};
+}
+
+}  // namespace heddle

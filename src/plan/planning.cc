@@ -1,0 +1,157 @@
+#include "plan/planning.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/text.h"
+#include "plan/bounds.h"
+#include "program/lower.h"
+
+namespace heddle {
+namespace {
+
+std::vector<Bytes> CapacitiesOf(const Program& program, const Cluster& cluster) {
+  std::vector<Bytes> capacities;
+  for (const DeviceProgram& device : program.devices) {
+    const auto id = cluster.FindDevice(device.name);
+    capacities.push_back(id ? cluster.type_of(*id).memory : Bytes{0});
+  }
+  return capacities;
+}
+
+Status CheckDevices(const Plan& plan, const Cluster& cluster) {
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    for (const StagePlan& stage : pipeline.stages) {
+      for (const std::string& device : stage.devices) {
+        if (cluster.FindDevice(device)) continue;
+        return BadInput("plan", fmt::format("the cluster has no device \"{}\"", device),
+                        "devices are named node:number, e.g. \"a:0\"");
+      }
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<Planning> Planning::Make(const PlanOptions& options, const Cluster& cluster,
+                                const Profile* profile) {
+  const ModelOptions model{options.batch, options.dtype, options.optimizer};
+  HEDDLE_ASSIGN(Graph graph, BuildModel(options.model, model));
+  LayerChain chain = ChainOf(graph);
+  return Planning{options, std::move(graph), std::move(chain), &cluster, profile};
+}
+
+Plan Planning::Blank(const std::string& strategy, const std::string& order) const {
+  Plan plan;
+  plan.strategy = strategy;
+  plan.order_name = order;
+  plan.model = options.model;
+  plan.model_hash = graph.ContentHash();
+  plan.cluster = cluster->spec();
+  plan.cluster_hash = cluster->ContentHash();
+  if (profile != nullptr) plan.profile_hash = profile->ContentHash();
+  plan.batch = options.batch;
+  plan.dtype = options.dtype;
+  plan.optimizer = options.optimizer;
+  return plan;
+}
+
+Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events) {
+  HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), "plan"));
+  HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *planning.cluster));
+  HEDDLE_ASSIGN(Program program, LowerPlan(plan, planning.graph));
+  const Verdict verdict =
+      CheckProgram(program, {&planning.graph, CapacitiesOf(program, *planning.cluster)});
+  for (const Finding& finding : verdict.findings) {
+    if (finding.kind == FindingKind::kMemory) {
+      return Infeasible(plan.strategy, finding.message,
+                        "more microbatches, more devices or a smaller batch need less memory");
+    }
+    return Error{ErrorKind::kInternal, "program",
+                 fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
+  }
+  const OpCost cost = planning.cost();
+  HEDDLE_ASSIGN(const SegmentSeconds seconds, CostSegments(program, *planning.cluster, &cost));
+  HEDDLE_ASSIGN(Simulation simulation, Simulate(program, *planning.cluster, seconds,
+                                                {planning.options.links, keep_events, 0}));
+  return Evaluation{std::move(program), verdict, std::move(simulation)};
+}
+
+Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
+  LoadedPlan loaded;
+  HEDDLE_ASSIGN(loaded.plan, LoadPlan(path));
+  const Plan& plan = loaded.plan;
+  HEDDLE_ASSIGN(Cluster cluster, Cluster::Make(plan.cluster, path + ": cluster"));
+  loaded.cluster = std::make_unique<Cluster>(std::move(cluster));
+  if (loaded.cluster->ContentHash() != plan.cluster_hash) {
+    return BadInput(path + ": cluster", "was edited: its hash is not the one the plan was made for",
+                    "make the plan again with heddle plan");
+  }
+  const std::string profile_hash = profile == nullptr ? "" : profile->ContentHash();
+  if (!plan.profile_hash.empty() && profile_hash != plan.profile_hash) {
+    return BadInput(path + ": profile_hash", "the plan was made with another profile",
+                    "give the same file with --profile, or make the plan again");
+  }
+  PlanOptions options;
+  options.model = plan.model;
+  options.batch = plan.batch;
+  options.microbatches = plan.microbatches;
+  options.dtype = plan.dtype;
+  options.optimizer = plan.optimizer;
+  HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *loaded.cluster, profile));
+  if (planning.graph.ContentHash() != plan.model_hash) {
+    return BadInput(path + ": model", "was edited: its hash is not the one the plan was made for",
+                    "make the plan again with heddle plan");
+  }
+  HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), path));
+  HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *loaded.cluster));
+  loaded.planning = std::make_unique<Planning>(std::move(planning));
+  return loaded;
+}
+
+void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
+  Estimate& estimate = plan.estimate;
+  estimate.iteration_seconds = evaluation.simulation.iteration.value;
+  estimate.lower_bound_seconds = FamilyBound(planning).value;
+  estimate.schedule_bound_seconds =
+      std::max(OrderBound(planning, plan, evaluation).value, estimate.lower_bound_seconds);
+  estimate.memory.clear();
+  const std::vector<Bytes> capacities = CapacitiesOf(evaluation.program, *planning.cluster);
+  for (size_t d = 0; d < capacities.size(); ++d) {
+    estimate.memory.push_back({evaluation.program.devices[d].name,
+                               evaluation.verdict.memory[d].peak.value, capacities[d].value});
+  }
+}
+
+Result<Best::Outcome> Best::Try(Plan plan) {
+  ++tried_;
+  Result<Evaluation> evaluated = Evaluate(planning_, plan, /*keep_events=*/false);
+  if (!evaluated.ok()) {
+    if (evaluated.error().kind != ErrorKind::kInfeasible) return evaluated.error();
+    if (!refused_) refused_ = evaluated.error();
+    return Outcome::kDoesNotFit;
+  }
+  const Evaluation evaluation = std::move(evaluated).value();
+  if (evaluation.simulation.iteration.value >= seconds()) return Outcome::kSlower;
+  FillEstimate(planning_, evaluation, plan);
+  plan_ = std::move(plan);
+  return Outcome::kFastest;
+}
+
+double Best::seconds() const {
+  return plan_ ? plan_->estimate.iteration_seconds : std::numeric_limits<double>::infinity();
+}
+
+Result<Plan> Best::Take() && {
+  if (plan_) {
+    plan_->search.candidates = tried_;
+    plan_->search.notes = std::move(notes_);
+    return *std::move(plan_);
+  }
+  if (refused_) return *std::move(refused_);
+  return Infeasible("plan", "no candidate could be made", Join(notes_, "; "));
+}
+
+}  // namespace heddle

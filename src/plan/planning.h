@@ -1,0 +1,98 @@
+// What every planner gets and gives back.
+//
+//   HEDDLE_ASSIGN(Planning planning, Planning::Make(request));
+//   HEDDLE_ASSIGN(Plan plan, PlanGpipe(planning));          // or any entry of choose/planners.h
+//
+// A planner makes candidate Plans; Evaluate lowers, checks and simulates one, under the same cost
+// model and memory limits for all of them. Best keeps the fastest that fits.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cluster/cluster.h"
+#include "cost/op_cost.h"
+#include "model/layer_chain.h"
+#include "model/zoo.h"
+#include "program/check.h"
+#include "program/plan.h"
+#include "simulate/simulator.h"
+
+namespace heddle {
+
+struct PlanOptions {
+  std::string model;
+  int64_t batch = 256;                  // samples per update over all devices
+  std::optional<int64_t> microbatches;  // tuned unless given
+  DType dtype = DType::kF32;
+  Optimizer optimizer = Optimizer::kAdam;
+  LinkModel links = LinkModel::kShared;
+};
+
+// Everything a planner reads. Immutable once made.
+struct Planning {
+  PlanOptions options;
+  Graph graph;
+  LayerChain chain;
+  const Cluster* cluster;
+  const Profile* profile;  // may be null
+
+  // The cluster and the profile must outlive it.
+  static Result<Planning> Make(const PlanOptions& options, const Cluster& cluster,
+                               const Profile* profile);
+
+  OpCost cost() const { return OpCost(graph, profile); }
+  const DeviceTypeSpec& type_of(int device) const { return cluster->type_of(DeviceId{device}); }
+
+  // A plan with everything filled in but the decisions.
+  Plan Blank(const std::string& strategy, const std::string& order) const;
+};
+
+struct Evaluation {
+  Program program;
+  Verdict verdict;
+  Simulation simulation;
+};
+
+// Lowers, checks and simulates. Too little memory is an infeasible error that names the device and
+// the bytes; any other finding is an internal error, for planners must not make broken plans.
+Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events);
+
+// The same for a plan that was read from a file, with its own model and cluster.
+struct LoadedPlan {
+  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<Planning> planning;
+  Plan plan;
+};
+// Checks both hashes: an edited model or cluster no longer matches the decisions.
+Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile);
+
+// Fills in iteration_seconds, memory and the bounds of the plan.
+void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan);
+
+// The fastest of the candidates that fit. When none does: the error of the one that lacks least.
+class Best {
+ public:
+  explicit Best(const Planning& planning) : planning_(planning) {}
+
+  enum class Outcome : uint8_t { kDoesNotFit, kSlower, kFastest };
+  Result<Outcome> Try(Plan plan);
+  double seconds() const;  // of the best so far; infinite when there is none
+  void Note(std::string note) { notes_.push_back(std::move(note)); }
+  int64_t tried() const { return tried_; }
+
+  Result<Plan> Take() &&;
+
+ private:
+  const Planning& planning_;
+  std::optional<Plan> plan_;
+  std::optional<Error> refused_;
+  
+  int64_t tried_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace heddle

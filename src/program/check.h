@@ -1,0 +1,68 @@
+// The checker: is a Program well formed, and how much memory does it need?
+//
+//   const Verdict verdict = CheckProgram(program, {.graph = &graph, .capacity = capacities});
+//   if (!verdict.ok()) std::cerr << verdict.findings[0].message;
+//
+// It runs the Program on paper: prologue, a few repetitions of the body, epilogue. A Program that
+// passes has no deadlock, reads nothing before it is written or after it is freed, runs every layer
+// exactly once per sample, and needs at most `peak` bytes on each device at any time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "model/graph.h"
+#include "program/program.h"
+
+namespace heddle {
+
+enum class FindingKind : uint8_t {
+  kUnmatchedSend,        // no receive for it
+  kUnmatchedRecv,        // no send for it
+  kMessageMismatch,      // the two ends name different buffers
+  kDeadlock,             // every device waits
+  kReadBeforeWrite,      //
+  kUseAfterFree,         //
+  kStaleVersion,         // a weight version used after it was freed
+  kOverwrite,            // written while still live: something was not freed
+  kLeak,                 // memory grows from one repetition to the next
+  kLayerMissing,         // a layer, or some of its samples, is not computed
+  kLayerTwice,           //
+  kUpdateMissing,        // a weight is not updated as often as the header says
+  kCollectiveDisagrees,  // members differ in kind, sizes or buffers, or one is missing
+  kMemory,               // more than the device has
+  kBadSegment,           // names an op that the model lacks, or misses an index its ports need
+};
+std::string_view NameOf(FindingKind kind);
+
+struct Finding {
+  FindingKind kind;
+  int32_t device = -1;
+  std::string message;  // names device, section, instruction and buffer
+};
+
+struct DeviceMemory {
+  Bytes peak;
+  Bytes held;  // weights and state that live throughout
+};
+
+struct Verdict {
+  std::vector<Finding> findings;     // at most kMostFindings
+  std::vector<DeviceMemory> memory;  // per device
+
+  static constexpr size_t kMostFindings = 20;
+  bool ok() const { return findings.empty(); }
+  void Add(Finding finding) {
+    if (findings.size() < kMostFindings) findings.push_back(std::move(finding));
+  }
+};
+
+struct CheckOptions {
+  const Graph* graph = nullptr;  // given: ops are checked against it, and coverage op by op
+  std::vector<Bytes> capacity;   // per device; empty: not checked
+};
+
+Verdict CheckProgram(const Program& program, const CheckOptions& options = {});
+
+}  // namespace heddle

@@ -1,0 +1,450 @@
+#include "program/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "program/plan_layout.h"
+#include "program/program_tables.h"
+
+namespace heddle {
+namespace {
+
+// One piece of work of one device.
+struct Work {
+  WorkItem item;
+  size_t chunk;  // along the layers
+  Range rows;    // of the microbatch, on this device
+  int64_t microbatch_rows;
+};
+
+bool StartsBackward(WorkKind kind) {
+  return kind == WorkKind::kBackward || kind == WorkKind::kInput;
+}
+
+// What all devices share: tables, and the segments made so far.
+class SegmentMaker {
+ public:
+  SegmentMaker(const Graph& graph, const PlanLayout& layout, Program& program)
+      : g_(graph), layout_(layout), tables_(program) {
+    most_rows_ = *std::max_element(layout.microbatch_rows.begin(), layout.microbatch_rows.end());
+  }
+
+  ProgramTables& tables() { return tables_; }
+
+  // The Program's tensor: the graph's, with the rows of the largest microbatch.
+  int32_t TensorOf(TensorId id) {
+    const Tensor& tensor = g_.tensor(id);
+    if (const auto found = tables_.FindTensor(tensor.name)) return *found;
+    std::vector<int64_t> shape = tensor.shape;
+    if (tensor.per_sample) shape[0] = most_rows_;
+    return tables_.AddTensor({tensor.name, tensor.dtype, std::move(shape), tensor.role});
+  }
+
+  // The part of a per-sample tensor that `rows` are; -1 for the whole of it.
+  int32_t RowsSlice(TensorId id, Range rows) {
+    const Tensor& tensor = g_.tensor(id);
+    if (!tensor.per_sample) return -1;
+    Slice slice;
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+      slice.push_back(axis == 0 ? rows : Range{0, tensor.shape[axis]});
+    }
+    return tables_.AddSlice(TensorOf(id), slice);
+  }
+
+  int32_t FormOf(const Chunk& chunk, TensorId tensor) {
+    const auto& own = chunk.own_form;
+    if (std::find(own.begin(), own.end(), tensor) == own.end()) return -1;
+    return tables_.AddForm(fmt::format("c{}", chunk.index));
+  }
+
+  BufferRef Plain(TensorId tensor) {
+    BufferRef ref;
+    ref.tensor = TensorOf(tensor);
+    return ref;
+  }
+
+  // The segment of a template on some rows; made at first use.
+  int32_t SegmentFor(size_t p, const Work& work, size_t s) {
+    const Chunk& chunk = layout_.pipelines[p].chunks[work.chunk];
+    const SegmentTemplate& made = chunk.segments.segments[s];
+    const auto [found, is_new] = segments_.try_emplace({p, work.chunk, s, work.rows}, -1);
+    if (!is_new) return found->second;
+    Segment segment;
+    segment.name = NameFor(p, work, s);
+    segment.phase = made.phase;
+    segment.recompute = made.recompute;
+    segment.first_layer = made.layers.first;
+    segment.last_layer = made.layers.last;
+    segment.rows = work.rows;
+    const auto [scratch, unknown] = scratches_.try_emplace({p, work.chunk, s, work.rows.size()});
+    if (unknown) scratch->second = ScratchOf(g_, made, work.rows.size());
+    segment.scratch = scratch->second;
+    for (const OpId op : made.ops) segment.ops.push_back(tables_.AddOp(g_.op(op).name));
+    for (const TensorPort& tensor_port : made.ports) {
+      const Tensor& tensor = g_.tensor(tensor_port.tensor);
+      Port port;
+      port.tensor = TensorOf(tensor_port.tensor);
+      port.use = tensor_port.use;
+      port.per_microbatch = tensor.per_sample || tensor.role == Role::kLoss;
+      port.slice = RowsSlice(tensor_port.tensor, work.rows);
+      port.form = FormOf(chunk, tensor_port.tensor);
+      segment.ports.push_back(port);
+    }
+    found->second = tables_.AddSegment(std::move(segment));
+    return found->second;
+  }
+
+  void AddPort(Segment& segment, TensorId tensor, PortUse use) {
+    Port port;
+    port.tensor = TensorOf(tensor);
+    port.use = use;
+    segment.ports.push_back(port);
+  }
+
+ private:
+  // F2, B2.1 (second part of backward), F0c1 (second chunk), p1.F0 (second pipeline), and the rows
+  // where they are not all of a microbatch: F0_r0_3.
+  std::string NameFor(size_t p, const Work& work, size_t s) const {
+    static constexpr std::string_view kLetters = "FBIWUO";
+    const PipelineLayout& pipeline = layout_.pipelines[p];
+    const Chunk& chunk = pipeline.chunks[work.chunk];
+    const SegmentTemplate& made = chunk.segments.segments[s];
+    std::string name = p > 0 ? fmt::format("p{}.", p) : "";
+    name += made.recompute ? 'R' : kLetters[static_cast<size_t>(made.phase)];
+    name += std::to_string(chunk.stage);
+    if (pipeline.chunks_of[chunk.stage].size() > 1) name += fmt::format("c{}", chunk.index);
+    size_t part = 0, parts = 0;
+    for (size_t k = 0; k < chunk.segments.segments.size(); ++k) {
+      const SegmentTemplate& other = chunk.segments.segments[k];
+      if (other.phase != made.phase || other.recompute != made.recompute) continue;
+      if (k == s) part = parts;
+      ++parts;
+    }
+    if (parts > 1) name += fmt::format(".{}", part);
+    if (work.rows != Range{0, most_rows_}) {
+      name += fmt::format("_r{}_{}", work.rows.begin, work.rows.end);
+    }
+    return name;
+  }
+
+  const Graph& g_;
+  const PlanLayout& layout_;
+  ProgramTables tables_;
+  int64_t most_rows_ = 0;
+  std::map<std::tuple<size_t, size_t, size_t, Range>, int32_t> segments_;
+  std::map<std::tuple<size_t, size_t, size_t, int64_t>, Bytes> scratches_;
+};
+
+// Writes the list of one device.
+class DeviceLowering {
+ public:
+  DeviceLowering(const Plan& plan, const Graph& graph, const LowerOptions& options,
+                 const PlanLayout& layout, SegmentMaker& maker, size_t p, size_t stage,
+                 size_t member)
+      : plan_(plan),
+        g_(graph),
+        options_(options),
+        layout_(layout),
+        maker_(maker),
+        p_(p),
+        stage_(stage),
+        pipeline_(layout.pipelines[p]),
+        device_(pipeline_.devices[stage][member]) {
+    for (const WorkItem& item : pipeline_.plan->stages[stage].order) {
+      const int64_t rows = layout.microbatch_rows[static_cast<size_t>(item.microbatch)];
+      const Range mine = pipeline_.rows[stage].at(rows)[member];
+      if (mine.size() == 0) continue;
+      work_.push_back(
+          {item, pipeline_.chunks_of[stage][static_cast<size_t>(item.chunk)], mine, rows});
+    }
+    FindBuckets();
+  }
+
+  void Run(const std::vector<int32_t>& updates) {
+    size_t next_receive = 0;
+    for (size_t k = 0; k < work_.size(); ++k) {
+      const auto ahead = static_cast<size_t>(options_.receive_ahead);
+      while (next_receive < std::min(k + ahead + 1, work_.size())) {
+        EmitReceives(work_[next_receive++]);
+      }
+      EmitWork(work_[k], k);
+      const auto behind = static_cast<size_t>(options_.free_behind);
+      while (!sent_.empty() && sent_.front().first + behind <= k) FreeFront();
+    }
+    if (work_.empty()) EmitZeros();
+    EmitReductions();
+    for (size_t b = 0; b < left_.size(); ++b) {
+      if (left_[b] < 0) continue;
+      Instruction in;
+      in.target = updates[b];
+      maker_.tables().Emit(device_, in, {});
+    }
+    while (!sent_.empty()) FreeFront();
+  }
+
+ private:
+  // Buckets held here, and how many segments of our work add to each.
+  void FindBuckets() {
+    left_.assign(layout_.buckets.size(), -1);
+    reduced_.assign(layout_.buckets.size(), false);
+    std::map<TensorId, size_t> bucket_of;
+    for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+      const GradientBucket& bucket = layout_.buckets[b];
+      if (!std::binary_search(bucket.group.begin(), bucket.group.end(), device_)) continue;
+      left_[b] = 0;
+      for (const int32_t p : bucket.parameters) {
+        bucket_of[g_.parameters()[static_cast<size_t>(p)].gradient] = b;
+      }
+    }
+    for (const size_t k : pipeline_.chunks_of[stage_]) {
+      const auto& segments = pipeline_.chunks[k].segments.segments;
+      for (size_t s = 0; s < segments.size(); ++s) {
+        std::set<size_t> touched;
+        for (const TensorPort& port : segments[s].ports) {
+          const bool adds = port.use == PortUse::kAdd || port.use == PortUse::kAccumulate;
+          if (adds) touched.insert(bucket_of.at(port.tensor));
+        }
+        touched_[{k, s}].assign(touched.begin(), touched.end());
+      }
+    }
+    for (const Work& work : work_) {
+      for (const size_t s : pipeline_.chunks[work.chunk].segments.Of(work.item.kind)) {
+        for (const size_t b : touched_[{work.chunk, s}]) ++left_[b];
+      }
+    }
+  }
+
+  void FreeFront() {
+    maker_.tables().Emit(device_, OpCode::kFree, {sent_.front().second});
+    sent_.pop_front();
+  }
+
+  // Every overlap of our rows with a neighbour's is one message.
+  void EmitMessages(const Work& work, OpCode code, size_t neighbour,
+                    const std::vector<TensorId>& tensors, bool backward) {
+    if (pipeline_.Local(work.chunk, neighbour)) return;  // the buffer is there already
+    const size_t boundary = std::min(work.chunk, neighbour);
+    const Cut& cut =
+        layout_.chain.cuts[static_cast<size_t>(pipeline_.chunks[boundary].layers.last)];
+    const std::vector<TensorId>& crossing = backward ? cut.backward : cut.forward;
+    const size_t other = pipeline_.chunks[neighbour].stage;
+    const std::vector<Range>& ranges = pipeline_.rows[other].at(work.microbatch_rows);
+    for (const TensorId tensor : tensors) {
+      const auto place = std::lower_bound(crossing.begin(), crossing.end(), tensor);
+      // Distinct for every boundary, direction, tensor and microbatch: order cannot matter.
+      const auto lane = static_cast<int64_t>((boundary * 2 + (backward ? 1 : 0)) * most_crossing_ +
+                                             static_cast<size_t>(place - crossing.begin()));
+      for (size_t peer = 0; peer < ranges.size(); ++peer) {
+        const Range common{std::max(work.rows.begin, ranges[peer].begin),
+                           std::min(work.rows.end, ranges[peer].end)};
+        if (common.size() <= 0) continue;
+        Instruction in;
+        in.code = code;
+        in.target = pipeline_.devices[other][peer];
+        in.tag = static_cast<int32_t>(lane * plan_.microbatches + work.item.microbatch);
+        BufferRef ref = BufferFor(work, tensor);
+        ref.slice = maker_.RowsSlice(tensor, common);
+        maker_.tables().Emit(device_, in, {ref});
+      }
+    }
+  }
+
+  // The buffer of a tensor for a piece of work, without its slice.
+  BufferRef BufferFor(const Work& work, TensorId tensor) {
+    BufferRef ref = maker_.Plain(tensor);
+    ref.form = maker_.FormOf(pipeline_.chunks[work.chunk], tensor);
+    if (g_.tensor(tensor).per_sample) ref.microbatch = Index::At(work.item.microbatch);
+    return ref;
+  }
+
+  void EmitReceives(const Work& work) {
+    const Chunk& chunk = pipeline_.chunks[work.chunk];
+    if (work.item.kind == WorkKind::kForward && work.chunk > 0) {
+      EmitMessages(work, OpCode::kRecv, work.chunk - 1, chunk.in, false);
+    }
+    if (StartsBackward(work.item.kind) && work.chunk + 1 < pipeline_.chunks.size()) {
+      EmitMessages(work, OpCode::kRecv, work.chunk + 1, chunk.gradients_in, true);
+    }
+  }
+
+  void EmitWork(const Work& work, size_t position) {
+    const Chunk& chunk = pipeline_.chunks[work.chunk];
+    std::set<TensorId> written;  // boundary gradients, already sent
+    for (const size_t s : chunk.segments.Of(work.item.kind)) {
+      const SegmentTemplate& segment = chunk.segments.segments[s];
+      Instruction in;
+      in.target = maker_.SegmentFor(p_, work, s);
+      in.microbatch = Index::At(work.item.microbatch);
+      in.accumulate = Accumulates(segment, work.chunk, s);
+      maker_.tables().Emit(device_, in, {});
+      if (!segment.gradients_out.empty()) {
+        EmitMessages(work, OpCode::kSend, work.chunk - 1, segment.gradients_out, true);
+        written.insert(segment.gradients_out.begin(), segment.gradients_out.end());
+      }
+      for (const size_t b : touched_[{work.chunk, s}]) --left_[b];
+      EmitReductions();
+    }
+    if (work.item.kind == WorkKind::kForward && work.chunk + 1 < pipeline_.chunks.size()) {
+      EmitMessages(work, OpCode::kSend, work.chunk + 1, chunk.out, false);
+    }
+    if (StartsBackward(work.item.kind) && work.chunk > 0 &&
+        !pipeline_.Local(work.chunk, work.chunk - 1)) {
+      PassOn(work, chunk, written, position);
+    }
+  }
+
+  // `acc` once the segment's add ports exist.
+  bool Accumulates(const SegmentTemplate& segment, size_t chunk, size_t s) {
+    const bool adds = std::any_of(segment.ports.begin(), segment.ports.end(),
+                                  [](const TensorPort& p) { return p.use == PortUse::kAdd; });
+    return adds && !started_.insert({chunk, s}).second;
+  }
+
+  // After a backward: sends the gradients that only pass through, remembers to free all that were
+  // sent, and frees the activations that only passed through.
+  void PassOn(const Work& work, const Chunk& chunk, const std::set<TensorId>& written,
+              size_t position) {
+    for (const TensorId tensor : chunk.gradients_out) {
+      if (!written.contains(tensor)) {
+        EmitMessages(work, OpCode::kSend, work.chunk - 1, {tensor}, true);
+      }
+      sent_.emplace_back(position, BufferFor(work, tensor));
+    }
+    for (const TensorId tensor : chunk.segments.freed_after_backward) {
+      maker_.tables().Emit(device_, OpCode::kFree, {BufferFor(work, tensor)});
+    }
+  }
+
+  // Sums every bucket whose gradients are complete here, in the same order on all its devices.
+  void EmitReductions() {
+    std::set<std::vector<int32_t>> blocked;  // groups with an earlier bucket that is not complete
+    for (size_t b = 0; b < left_.size(); ++b) {
+      const GradientBucket& bucket = layout_.buckets[b];
+      if (left_[b] < 0 || reduced_[b] || bucket.group.size() < 2) continue;
+      if (left_[b] > 0 || blocked.contains(bucket.group)) {
+        blocked.insert(bucket.group);
+        continue;
+      }
+      reduced_[b] = true;
+      Instruction in;
+      in.code = OpCode::kCollective;
+      in.kind = CollectiveKind::kAllReduce;
+      in.algorithm = plan_.all_reduce;
+      in.target = maker_.tables().AddGroup(bucket.group);
+      std::vector<BufferRef> gradients;
+      for (const int32_t p : bucket.parameters) {
+        gradients.push_back(maker_.Plain(g_.parameters()[static_cast<size_t>(p)].gradient));
+      }
+      maker_.tables().Emit(device_, in, gradients);
+    }
+  }
+
+  // A device without samples still takes part in the sums, with zeros.
+  void EmitZeros() {
+    for (size_t b = 0; b < left_.size(); ++b) {
+      if (left_[b] < 0) continue;
+      Segment zero;
+      zero.name = fmt::format("Z{}", b);
+      zero.time = Seconds{0};
+      for (const int32_t p : layout_.buckets[b].parameters) {
+        maker_.AddPort(zero, g_.parameters()[static_cast<size_t>(p)].gradient, PortUse::kWrite);
+      }
+      Instruction in;
+      in.target = maker_.tables().AddSegment(std::move(zero));
+      maker_.tables().Emit(device_, in, {});
+    }
+  }
+
+  const Plan& plan_;
+  const Graph& g_;
+  const LowerOptions& options_;
+  const PlanLayout& layout_;
+  SegmentMaker& maker_;
+  size_t p_, stage_;
+  const PipelineLayout& pipeline_;
+  int32_t device_;
+  std::vector<Work> work_;
+  std::vector<int> left_;      // by bucket: segments still to add to it; -1: not held here
+  std::vector<bool> reduced_;  // by bucket
+  std::map<std::pair<size_t, size_t>, std::vector<size_t>> touched_;  // (chunk, segment) -> buckets
+  std::set<std::pair<size_t, size_t>> started_;                       // segments that ran before
+  std::deque<std::pair<size_t, BufferRef>> sent_;  // gradients to free, and after which work
+  static constexpr size_t most_crossing_ = 16;
+};
+
+// Segments that update the parameters of each bucket.
+std::vector<int32_t> AddUpdates(const Graph& graph, const PlanLayout& layout, SegmentMaker& maker) {
+  std::vector<int32_t> updates;
+  for (size_t b = 0; b < layout.buckets.size(); ++b) {
+    Segment update;
+    update.name = fmt::format("U{}", b);
+    update.phase = SegmentPhase::kUpdate;
+    for (const int32_t p : layout.buckets[b].parameters) {
+      const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
+      update.ops.push_back(maker.tables().AddOp(graph.op(parameter.update).name));
+      maker.AddPort(update, parameter.gradient, PortUse::kConsume);
+      maker.AddPort(update, parameter.tensor, PortUse::kChange);
+      for (const TensorId state : parameter.states) maker.AddPort(update, state, PortUse::kChange);
+    }
+    updates.push_back(maker.tables().AddSegment(std::move(update)));
+  }
+  return updates;
+}
+
+void AddDevices(const Graph& graph, const PlanLayout& layout, SegmentMaker& maker,
+                Program& program) {
+  for (size_t d = 0; d < layout.device_names.size(); ++d) {
+    DeviceProgram& device = program.devices.emplace_back();
+    device.name = layout.device_names[d];
+    for (const int32_t p : layout.held[d]) {
+      const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
+      device.holds.push_back(maker.Plain(parameter.tensor));
+      for (const TensorId state : parameter.states) device.holds.push_back(maker.Plain(state));
+    }
+  }
+}
+
+// One between every two stages that exchange messages.
+void AddChannels(const PipelineLayout& pipeline, Program& program) {
+  std::set<std::pair<size_t, size_t>> done;
+  for (size_t k = 0; k + 1 < pipeline.chunks.size(); ++k) {
+    const size_t a = std::min(pipeline.chunks[k].stage, pipeline.chunks[k + 1].stage);
+    const size_t b = std::max(pipeline.chunks[k].stage, pipeline.chunks[k + 1].stage);
+    if (a == b || !done.emplace(a, b).second) continue;
+    program.channels.push_back({{pipeline.devices[a], pipeline.devices[b]}, false});
+  }
+}
+
+}  // namespace
+
+Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptions& options) {
+  Program program;
+  program.strategy = plan.strategy;
+  program.model = plan.model;
+  program.model_hash = plan.model_hash;
+  program.cluster_hash = plan.cluster_hash;
+  program.updates = 1;
+  const PlanLayout layout = LayOut(plan, graph);
+  program.layers = layout.chain.size();
+  program.microbatch_rows = layout.microbatch_rows;
+  SegmentMaker maker(graph, layout, program);
+  AddDevices(graph, layout, maker, program);
+  const std::vector<int32_t> updates = AddUpdates(graph, layout, maker);
+  for (size_t p = 0; p < layout.pipelines.size(); ++p) {
+    const PipelineLayout& pipeline = layout.pipelines[p];
+    AddChannels(pipeline, program);
+    for (size_t s = 0; s < pipeline.devices.size(); ++s) {
+      for (size_t j = 0; j < pipeline.devices[s].size(); ++j) {
+        DeviceLowering(plan, graph, options, layout, maker, p, s, j).Run(updates);
+      }
+    }
+  }
+  return program;
+}
+
+}  // namespace heddle

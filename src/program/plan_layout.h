@@ -1,0 +1,54 @@
+// PlanLayout: a plan spread out over devices and layers, before any instruction is written.
+//
+// Chunks are numbered along the layers whatever stage they are on; each knows its segments and what
+// crosses its ends. Parameters know their holders, and with that the gradient buckets follow.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/layer_chain.h"
+#include "program/chunk_segments.h"
+#include "program/gradient_buckets.h"
+#include "program/plan.h"
+#include "program/program.h"
+
+namespace heddle {
+
+struct Chunk {
+  size_t stage = 0;
+  int32_t index = 0;  // among the stage's chunks
+  LayerRun layers;
+  ChunkSegments segments;
+  std::vector<TensorId> in, out;                      // activations across its two ends
+  std::vector<TensorId> gradients_in, gradients_out;  // ascending, like all of these
+  // Tensors that another chunk of the stage holds too: with skip connections over interleaved
+  // stages a device receives a tensor once for each chunk it passes. They get a form of their own.
+  std::vector<TensorId> own_form;
+};
+
+struct PipelineLayout {
+  const PipelinePlan* plan = nullptr;
+  std::vector<Chunk> chunks;                                // along the layers
+  std::vector<std::vector<size_t>> chunks_of;               // by stage and chunk index
+  std::vector<std::vector<int32_t>> devices;                // numbers in the Program, by stage
+  std::vector<std::map<int64_t, std::vector<Range>>> rows;  // by stage: microbatch rows -> ranges
+
+  bool Local(size_t chunk, size_t other) const {
+    return chunks[chunk].stage == chunks[other].stage;
+  }
+};
+
+struct PlanLayout {
+  LayerChain chain;
+  std::vector<int64_t> microbatch_rows;
+  std::vector<std::string> device_names;
+  std::vector<PipelineLayout> pipelines;
+  std::vector<std::vector<int32_t>> held;  // by device: parameters, ascending
+  std::vector<GradientBucket> buckets;
+};
+
+PlanLayout LayOut(const Plan& plan, const Graph& graph);
+
+}  // namespace heddle

@@ -1,0 +1,94 @@
+#include "program/segment_cost.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace heddle {
+namespace {
+
+Result<double> SecondsOf(const Program& program, const Segment& segment, const OpCost* cost,
+                         const DeviceTypeSpec& type) {
+  if (segment.time) return segment.time->value;
+  if (segment.ops.empty()) return 0.0;
+  if (cost == nullptr) {
+    return BadInput("program", fmt::format("segment {} states no time", segment.name),
+                    "add \"time 0.001 s\" to it, or give the model");
+  }
+  double seconds = 0;
+  for (const SegmentOp& segment_op : segment.ops) {
+    const auto id = cost->graph().FindOp(program.NameOf(segment_op));
+    if (!id) {
+      return BadInput("program", fmt::format("segment {}: the model has no op {}", segment.name,
+                                             program.NameOf(segment_op)));
+    }
+    const Op& op = cost->graph().op(*id);
+    std::vector<int64_t> extents =
+        segment.rows.size() > 0 ? ExtentsForRows(op, segment.rows.size()) : op.extents;
+    for (const auto& [letter, range] : program.ShardsOf(segment_op)) {
+      const size_t at = op.IndexOf(letter);
+      if (at == std::string::npos || range.end > op.extents[at]) {
+        return BadInput("program", fmt::format("segment {}: {} has no shard {}={}:{}", segment.name,
+                                               op.name, letter, range.begin, range.end));
+      }
+      extents[at] = range.size();
+    }
+    seconds += cost->OpSeconds(op, extents, type).value;
+  }
+  return seconds;
+}
+
+// Everything that decides a segment's time besides the device type: its ops and number of rows.
+struct Work {
+  std::vector<std::pair<int32_t, int32_t>> ops;
+  int64_t rows;
+  auto operator<=>(const Work&) const = default;
+};
+
+}  // namespace
+
+Result<std::vector<DeviceId>> FindDevices(const Program& program, const Cluster& cluster) {
+  std::vector<DeviceId> ids;
+  for (const DeviceProgram& device : program.devices) {
+    const auto id = cluster.FindDevice(device.name);
+    if (!id) {
+      return BadInput("program", fmt::format("the cluster has no device \"{}\"", device.name),
+                      "the Program belongs to another cluster");
+    }
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+Result<SegmentSeconds> CostSegments(const Program& program, const Cluster& cluster,
+                                    const OpCost* cost) {
+  HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(program, cluster));
+  SegmentSeconds seconds(program.devices.size());
+  std::map<std::pair<int, Work>, double> known;  // replicas differ in rows' place, not number
+  std::map<std::pair<int, int32_t>, double> by_segment;
+  for (size_t d = 0; d < program.devices.size(); ++d) {
+    seconds[d].resize(program.segments.size(), 0);
+    const int type = cluster.device(ids[d]).type;
+    for (const auto& list : program.devices[d].sections) {
+      for (const Instruction& in : list) {
+        if (in.code != OpCode::kCompute) continue;
+        const auto [found, is_new] = by_segment.try_emplace({type, in.target}, 0);
+        if (is_new) {
+          const Segment& segment = program.segment(in.target);
+          Work work{{}, segment.rows.size()};
+          for (const SegmentOp& op : segment.ops) work.ops.emplace_back(op.op, op.shards);
+          const auto [same, unknown] = known.try_emplace({type, std::move(work)}, 0);
+          if (unknown || segment.time) {
+            HEDDLE_ASSIGN(same->second, SecondsOf(program, segment, cost,
+                                                  cluster.types()[static_cast<size_t>(type)]));
+          }
+          found->second = same->second;
+        }
+        seconds[d][static_cast<size_t>(in.target)] = found->second;
+      }
+    }
+  }
+  return seconds;
+}
+
+}  // namespace heddle

@@ -1,0 +1,35 @@
+#include "program/unroll.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+std::vector<Step> UnrolledSteps(const Program& program, int64_t repetitions) {
+  std::vector<Step> steps;
+  if (program.has_section(Section::kPrologue)) steps.push_back({Section::kPrologue, 0});
+  for (int64_t i = 0; i < repetitions; ++i) steps.push_back({Section::kBody, i});
+  if (program.has_section(Section::kEpilogue)) steps.push_back({Section::kEpilogue, repetitions});
+  return steps;
+}
+
+BufferKey KeyOf(const BufferRef& ref, int64_t i) {
+  BufferKey key{ref.tensor, ref.form, ref.replica};
+  if (ref.microbatch.present()) key.microbatch = ref.microbatch.value(i);
+  if (ref.version.present()) key.version = ref.version.value(i);
+  return key;
+}
+
+bool IsRelative(const Program& program) {
+  for (const DeviceProgram& device : program.devices) {
+    for (const Instruction& in : device.list(Section::kBody)) {
+      if (in.microbatch.relative() || in.version.relative()) return true;
+    }
+    const bool any = std::any_of(
+        device.operands.begin(), device.operands.end(),
+        [](const BufferRef& ref) { return ref.microbatch.relative() || ref.version.relative(); });
+    if (any) return true;
+  }
+  return false;
+}
+
+}  // namespace heddle

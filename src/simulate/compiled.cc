@@ -1,0 +1,268 @@
+#include "simulate/compiled.h"
+
+#include <algorithm>
+#include <array>
+
+namespace heddle {
+namespace {
+
+EventKind EventOf(SegmentPhase phase) {
+  static constexpr std::array<EventKind, kSegmentPhaseCount> kKinds = {
+      EventKind::kForward,  EventKind::kBackward, EventKind::kBackward,
+      EventKind::kBackward, EventKind::kUpdate,   EventKind::kOther};
+  return kKinds[static_cast<size_t>(phase)];
+}
+
+uint64_t Pack(int32_t high, int32_t low) {
+  return (static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32) | static_cast<uint32_t>(low);
+}
+
+}  // namespace
+
+Compiler::Compiler(const Program& program, const std::vector<DeviceId>& devices,
+                   const Cluster& cluster, const SegmentSeconds& seconds, LinkModel model)
+    : p_(program),
+      devices_(devices),
+      cluster_(cluster),
+      seconds_(seconds),
+      model_(model),
+      network_(cluster),
+      relative_(IsRelative(program)),
+      communicated_(program.devices.size(), std::vector<bool>(program.tensors.size())),
+      waits_(program.devices.size()),
+      slots_(program.devices.size()) {
+  FindWaits();
+  if (model_ == LinkModel::kChannels) FindJobs();
+}
+
+// Which tensors communication touches on each device, and so which ports a compute must wait for.
+void Compiler::FindWaits() {
+  for (size_t d = 0; d < p_.devices.size(); ++d) {
+    const DeviceProgram& device = p_.devices[d];
+    for (const auto& list : device.sections) {
+      for (const Instruction& in : list) {
+        if (in.code != OpCode::kSend && in.code != OpCode::kRecv &&
+            in.code != OpCode::kCollective) {
+          continue;
+        }
+        for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
+          const BufferRef& ref = device.operands[static_cast<size_t>(in.first_operand + k)];
+          communicated_[d][static_cast<size_t>(ref.tensor)] = true;
+        }
+      }
+    }
+    for (const auto& list : device.sections) {
+      for (const Instruction& in : list) {
+        if (in.code != OpCode::kCompute || waits_[d].contains(in.target)) continue;
+        std::vector<Port>& ports = waits_[d][in.target];
+        for (const Port& port : p_.segment(in.target).ports) {
+          if (communicated_[d][static_cast<size_t>(port.tensor)]) ports.push_back(port);
+        }
+      }
+    }
+  }
+}
+
+std::optional<Compiler::JobKey> Compiler::JobKeyOf(int32_t device, Section section,
+                                                   const Instruction& in) const {
+  const auto channel = channel_of_.find({device, in.target});
+  if (channel == channel_of_.end()) return std::nullopt;
+  const DeviceProgram& d = p_.devices[static_cast<size_t>(device)];
+  const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand)];
+  return JobKey{channel->second, ref.tensor, ref.microbatch, section};
+}
+
+// Under the channels model all messages of one tensor and microbatch between two stages are one
+// job; its time is that of the busiest port or link among them.
+void Compiler::FindJobs() {
+  for (const Channel& channel : p_.channels) {
+    const auto forward = static_cast<int32_t>(channel_resources_++);
+    const auto back = channel.half_duplex ? forward : static_cast<int32_t>(channel_resources_++);
+    for (const int32_t a : channel.ends[0]) {
+      for (const int32_t b : channel.ends[1]) {
+        channel_of_[{a, b}] = forward;
+        channel_of_[{b, a}] = back;
+      }
+    }
+  }
+  std::map<JobKey, CommCost> costs;
+  std::map<JobKey, int32_t> counts;
+  for (size_t d = 0; d < p_.devices.size(); ++d) {
+    for (int s = 0; s < kSectionCount; ++s) {
+      for (const Instruction& in : p_.devices[d].sections[static_cast<size_t>(s)]) {
+        if (in.code != OpCode::kSend) continue;
+        const auto key = JobKeyOf(static_cast<int32_t>(d), static_cast<Section>(s), in);
+        if (!key) continue;
+        const BufferRef& ref = p_.devices[d].operands[static_cast<size_t>(in.first_operand)];
+        const CommCost cost =
+            network_.Transfer(devices_[d], devices_[static_cast<size_t>(in.target)],
+                              p_.BytesOf(ref.tensor, ref.slice));
+        CommCost& job = costs[*key];
+        job.latency = std::max(job.latency, cost.latency);
+        job.loads.insert(job.loads.end(), cost.loads.begin(), cost.loads.end());
+        ++counts[*key];
+      }
+    }
+  }
+  for (auto& [key, cost] : costs) {
+    std::map<WireId, double> bytes;
+    for (const WireLoad& load : cost.loads) bytes[load.wire] += load.bytes;
+    cost.loads.clear();
+    cost.seconds = cost.latency;
+    for (const auto& [wire, load] : bytes) {
+      const Bandwidth bandwidth = cluster_.wires()[static_cast<size_t>(wire.value)].bandwidth;
+      cost.seconds = std::max(cost.seconds, cost.latency + Seconds{load / bandwidth.value});
+      cost.loads.push_back({wire, load});
+    }
+    const int32_t flow = AddFlow(cost);
+    flows_[static_cast<size_t>(flow)]->spec.channel = std::get<0>(key);
+    job_ids_[key] = static_cast<int32_t>(jobs_.size());
+    jobs_.push_back({counts[key], flow});
+  }
+}
+
+const CompiledList* Compiler::List(int32_t device, const Step& step, CompiledList& storage) {
+  if (relative_) {
+    Compile(device, step, storage);
+    return &storage;
+  }
+  const auto [found, is_new] = made_.try_emplace({device, step.section});
+  if (is_new) Compile(device, step, found->second);
+  return &found->second;
+}
+
+void Compiler::Compile(int32_t device, const Step& step, CompiledList& list) {
+  list.ops.clear();
+  list.slots.clear();
+  const auto& instructions = p_.devices[static_cast<size_t>(device)].list(step.section);
+  list.ops.reserve(instructions.size());
+  for (const Instruction& in : instructions) list.ops.push_back(CompileOp(device, step, in, list));
+}
+
+CompiledOp Compiler::CompileOp(int32_t device, const Step& step, const Instruction& in,
+                               CompiledList& list) {
+  const DeviceProgram& d = p_.devices[static_cast<size_t>(device)];
+  CompiledOp op;
+  op.code = in.code;
+  op.holds_up = in.on_compute;
+  op.first_slot = static_cast<int32_t>(list.slots.size());
+  if (in.code == OpCode::kCompute) {
+    op.seconds = seconds_[static_cast<size_t>(device)][static_cast<size_t>(in.target)];
+    op.event = EventOf(p_.segment(in.target).phase);
+    op.label = in.target;
+    if (in.microbatch.present()) op.microbatch = static_cast<int32_t>(in.microbatch.value(step.i));
+    for (const Port& port : waits_[static_cast<size_t>(device)].at(in.target)) {
+      list.slots.push_back(SlotOf(device, KeyOf(BufferOf(port, in), step.i)));
+    }
+  } else {
+    for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
+      const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
+      if (!communicated_[static_cast<size_t>(device)][static_cast<size_t>(ref.tensor)]) continue;
+      list.slots.push_back(SlotOf(device, KeyOf(ref, step.i)));
+      if (k == 0) {
+        op.label = static_cast<int32_t>(p_.segments.size()) + ref.tensor;
+        if (ref.microbatch.present()) {
+          op.microbatch = static_cast<int32_t>(ref.microbatch.value(step.i));
+        }
+      }
+    }
+  }
+  op.slot_count = static_cast<int32_t>(list.slots.size()) - op.first_slot;
+  if (in.code == OpCode::kSend) {
+    const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand)];
+    op.event = EventKind::kTransfer;
+    op.lane = LaneOf(device, in.target, in.tag);
+    op.flow = MessageFlow(device, in.target, p_.BytesOf(ref.tensor, ref.slice));
+    if (model_ == LinkModel::kChannels) {
+      if (const auto key = JobKeyOf(device, step.section, in)) op.job = job_ids_.at(*key);
+    }
+  }
+  if (in.code == OpCode::kRecv) op.lane = LaneOf(in.target, device, in.tag);
+  if (in.code == OpCode::kCollective) {
+    op.event = EventKind::kCollective;
+    op.lane = in.target;
+    op.flow = CollectiveFlow(device, in);
+  }
+  return op;
+}
+
+int32_t Compiler::SlotOf(int32_t device, const BufferKey& key) {
+  auto& slots = slots_[static_cast<size_t>(device)];
+  return slots.try_emplace(key, static_cast<int32_t>(slots.size())).first->second;
+}
+
+int32_t Compiler::LaneOf(int32_t from, int32_t to, int32_t tag) {
+  const int32_t pair =
+      pairs_.try_emplace(Pack(from, to), static_cast<int32_t>(pairs_.size())).first->second;
+  return lanes_.try_emplace(Pack(pair, tag), static_cast<int32_t>(lanes_.size())).first->second;
+}
+
+// A flow's rate is that of its busiest wire; on the others it counts in proportion.
+int32_t Compiler::AddFlow(const CommCost& cost) {
+  auto flow = std::make_unique<CompiledFlow>();
+  double most = 0;
+  for (const WireLoad& load : cost.loads) most = std::max(most, load.bytes);
+  for (const WireLoad& load : cost.loads) {
+    if (load.bytes > 0) flow->loads.push_back({load.wire.value, load.bytes / most});
+  }
+  flow->bytes = cost.loads;
+  const double moving = (cost.seconds - cost.latency).value;
+  flow->spec.work = moving > 0 ? most : 0;
+  flow->spec.latency = cost.latency.value;
+  flow->spec.seconds = cost.seconds.value;
+  flow->spec.cap = moving > 0 ? most / moving : 0;
+  flows_.push_back(std::move(flow));
+  flows_.back()->spec.loads = &flows_.back()->loads;
+  return static_cast<int32_t>(flows_.size()) - 1;
+}
+
+int32_t Compiler::MessageFlow(int32_t from, int32_t to, Bytes bytes) {
+  const auto [found, is_new] = message_flows_.try_emplace({from, to, bytes.value}, -1);
+  if (is_new) {
+    found->second = AddFlow(network_.Transfer(devices_[static_cast<size_t>(from)],
+                                              devices_[static_cast<size_t>(to)], bytes));
+    flows_.back()->payload = bytes;
+  }
+  return found->second;
+}
+
+int32_t Compiler::CollectiveFlow(int32_t device, const Instruction& in) {
+  const DeviceProgram& d = p_.devices[static_cast<size_t>(device)];
+  const auto& members = p_.group(in.target).devices;
+  int64_t bytes = 0;  // of the whole tensors, not this member's part
+  for (int32_t k = 0; k < in.operand_count; ++k) {
+    const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
+    const bool part =
+        in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
+    bytes += p_.BytesOf(ref.tensor, part ? ref.slice : -1).value;
+  }
+  const auto [found, is_new] =
+      collective_flows_.try_emplace({in.target, static_cast<int32_t>(in.kind),
+                                     static_cast<int32_t>(in.algorithm), in.shape, in.tag, bytes},
+                                    -1);
+  if (!is_new) return found->second;
+  std::vector<DeviceId> group;
+  for (const int32_t member : members) group.push_back(devices_[static_cast<size_t>(member)]);
+  std::vector<Bytes> sizes = {Bytes{bytes}};
+  if (in.shape >= 0) {
+    const CollectiveShape& shape = p_.shapes[static_cast<size_t>(in.shape)];
+    sizes = CollectiveSizes(in.kind, shape, Bytes{bytes});
+  }
+  found->second = AddFlow(network_.Collective({in.kind, group, sizes, in.algorithm, in.tag}));
+  return found->second;
+}
+
+std::vector<double> Compiler::Bandwidths() const {
+  std::vector<double> bandwidths;
+  for (const Wire& wire : cluster_.wires()) bandwidths.push_back(wire.bandwidth.value);
+  return bandwidths;
+}
+
+std::vector<std::string> Compiler::Labels() const {
+  std::vector<std::string> labels;
+  for (const Segment& segment : p_.segments) labels.push_back(segment.name);
+  for (const ProgramTensor& tensor : p_.tensors) labels.push_back(tensor.name);
+  return labels;
+}
+
+}  // namespace heddle

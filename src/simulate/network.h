@@ -1,0 +1,52 @@
+// Network: how communications in flight share the wires, under one of three models.
+//
+//   shared     max-min fair sharing of every wire (fair_share.h)
+//   exclusive  a flow has all its wires to itself; flows are served in the order they became ready,
+//              and a flow that waits keeps later ones off its wires
+//   channels   as the pipeline papers assume: a channel between two stages carries one microbatch
+//              at a time; nothing else competes
+//
+// A flow first waits its latency, then moves its work. Deterministic: equal times are served in the
+// order of the calls.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "simulate/fair_share.h"
+
+namespace heddle {
+
+enum class LinkModel : uint8_t { kShared, kExclusive, kChannels };
+std::string_view NameOf(LinkModel model);
+std::optional<LinkModel> ParseLinkModel(std::string_view name);
+
+// What a flow needs. Loads must outlive the flow.
+struct FlowSpec {
+  const std::vector<FlowLoad>* loads = nullptr;
+  double work = 0;       // in units of the loads' weights: bytes for a transfer
+  double latency = 0;    // seconds before it moves
+  double cap = 0;        // rate when alone; 0: only the wires limit it
+  double seconds = 0;    // latency and movement when alone
+  int32_t channel = -1;  // channels model: the exclusive resource it uses, -1: none
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  // Starts a flow; `id` comes back when it is done.
+  virtual void Start(int32_t id, const FlowSpec& flow, double now) = 0;
+  // When something happens next; infinite when nothing is in flight.
+  virtual double NextTime() const = 0;
+  // Moves the clock to `now`, which is NextTime(), and appends the flows that are done.
+  virtual void Advance(double now, std::vector<int32_t>& done) = 0;
+};
+
+std::unique_ptr<Network> MakeNetwork(LinkModel model, std::vector<double> bandwidths,
+                                     size_t channels);
+
+}  // namespace heddle

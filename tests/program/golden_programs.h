@@ -1,0 +1,26 @@
+// The six hand-written Programs of tests/golden/programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "program/program_text.h"
+
+namespace heddle {
+
+inline std::vector<std::string> GoldenPrograms() {
+  return {"1-1f1b",           "2-uneven-shares", "3-spmd-matmul",
+          "4-async-versions", "5-local-sgd",     "6-split-backward"};
+}
+
+inline std::string GoldenText(const std::string& name) {
+  return ReadFile(std::string(HEDDLE_SOURCE_DIR) + "/tests/golden/programs/" + name + ".heddle")
+      .value();
+}
+
+inline Program GoldenProgram(const std::string& name) {
+  return ParseProgram(GoldenText(name), name).value();
+}
+
+}  // namespace heddle

@@ -1,0 +1,170 @@
+#include "report/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace heddle {
+namespace {
+
+// Nodes a (two devices) and b (one), joined by a wire of 1 GB/s each way.
+Cluster SmallCluster() {
+  return ParseClusterToml(R"(
+schema = "heddle.cluster/1"
+[device_type.gpu]
+flops = "10 TFLOP/s"
+memory = "16 GiB"
+memory_bandwidth = "900 GB/s"
+[[node]]
+name = "a"
+devices = [{ type = "gpu", count = 2 }]
+link = { bandwidth = "10 GB/s", latency = "5 us" }
+[[node]]
+name = "b"
+devices = [{ type = "gpu", count = 1 }]
+[[link]]
+between = ["a", "b"]
+bandwidth = "1 GB/s"
+latency = "20 us"
+)",
+                          "test.toml")
+      .value();
+}
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+Plan SmallPlan() {
+  Plan plan;
+  plan.strategy = "pipeline";
+  plan.order_name = "1f1b";
+  plan.model = "gpt?layers=12";
+  plan.batch = 32;
+  plan.microbatches = 8;
+  StagePlan first;
+  first.chunks = {{0, 5}};
+  first.devices = {"a:0", "a:1"};
+  StagePlan second;
+  second.chunks = {{6, 6}, {7, 11}};
+  second.devices = {"b:0"};
+  plan.pipelines = {{{first, second}}};
+  plan.estimate = {
+      0.041, 0.0382, 0.030, {{"a:0", 4 * kGiB, 16 * kGiB}, {"b:0", 12 * kGiB, 16 * kGiB}}};
+  plan.search = {1.25, 420, {"stage partitions: exact", "orders: 1f1b and gpipe"}};
+  return plan;
+}
+
+Simulation SmallSimulation() {
+  Simulation simulation;
+  simulation.iteration = Seconds{0.041};
+  simulation.makespan = Seconds{0.042};
+  simulation.repetitions = 3;
+  simulation.devices = {{"a:0", Seconds{0.038}, Seconds{0.003}, Bytes{8 << 20}, Bytes{4 << 20}},
+                        {"a:1", Seconds{0.030}, Seconds{0.011}, Bytes{8 << 20}, Bytes{4 << 20}},
+                        {"b:0", Seconds{0.0205}, Seconds{0.0205}, Bytes{8 << 20}, Bytes{16 << 20}}};
+  return simulation;
+}
+
+WireId WireNamed(const Cluster& cluster, const std::string& name) {
+  for (size_t w = 0; w < cluster.wires().size(); ++w) {
+    if (cluster.wires()[w].name == name) return WireId{static_cast<int32_t>(w)};
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(SummaryTest, TheWholeText) {
+  EXPECT_EQ(ExplainText(SmallPlan(), SmallSimulation(), SmallCluster(), {.width = 90}),
+            R"(pipeline (1f1b): gpt?layers=12 on 3 of 3 devices, batch 32 in 8 microbatches, f32
+
+device  stage  layers     busy  idle      sent  received  peak memory  capacity
+──────  ─────  ──────  ───────  ────  ────────  ────────  ───────────  ────────
+a:0         0     0-5  38.0 ms    7%  8.00 MiB  4.00 MiB     4.00 GiB  16.0 GiB
+a:1         0     0-5  30.0 ms   27%  8.00 MiB  4.00 MiB            -         -
+b:0         1  6,7-11  20.5 ms   50%  8.00 MiB  16.0 MiB     12.0 GiB  16.0 GiB
+
+The limit is the device a:0: it computes 38.0 ms of every 41.0 ms (93%); next is the
+  device a:1 (73%).
+Memory is fullest on b:0: 12.0 GiB of 16.0 GiB (75%).
+iteration 41.0 ms; no order of this partition can beat 38.2 ms (7% away); no plan of this
+  family can beat 30.0 ms (37% away)
+The search simulated 420 plans in 1.25 s.
+- stage partitions: exact
+- orders: 1f1b and gpipe
+)");
+}
+
+TEST(SummaryTest, AWireCanBeTheLimit) {
+  const Cluster cluster = SmallCluster();
+  Simulation simulation = SmallSimulation();
+  simulation.wires = {{WireNamed(cluster, "a->b"), 40e6}, {WireNamed(cluster, "b->a"), 10e6}};
+  EXPECT_EQ(BottleneckSentence(simulation, cluster),
+            "The limit is the wire a->b: 38.1 MiB at 1.00 GB/s take 40.0 ms of every 41.0 ms "
+            "(98%); next is the device a:0 (93%).");
+  simulation.wires[0].bytes = 60e6;
+  EXPECT_EQ(BottleneckSentence(simulation, cluster),
+            "The limit is the wire a->b: 57.2 MiB at 1.00 GB/s take 60.0 ms of every 41.0 ms "
+            "(146%); next is the device a:0 (93%). The link model of this simulation lets "
+            "transfers share a wire without delay.");
+}
+
+TEST(SummaryTest, OrNothingIsTheLimit) {
+  Simulation simulation = SmallSimulation();
+  simulation.iteration = Seconds{0.1};
+  EXPECT_EQ(BottleneckSentence(simulation, SmallCluster()),
+            "No device and no wire is in use for half of the time: latency and waiting for each "
+            "other are the limit. The most used is the device a:0: it computes 38.0 ms of every "
+            "100 ms (38%); next is the device a:1 (30%).");
+  EXPECT_EQ(BottleneckSentence(Simulation{}, SmallCluster()), "Nothing takes time.");
+}
+
+TEST(SummaryTest, BoundsThatAreReachedUnknownOrWrong) {
+  Estimate estimate;
+  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}), "iteration 41.0 ms");
+  estimate.schedule_bound_seconds = 0.041;
+  estimate.lower_bound_seconds = 0.0408;
+  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}),
+            "iteration 41.0 ms; no order of this partition can beat 41.0 ms (reached); no plan of "
+            "this family can beat 40.8 ms (less than 1% away)");
+  estimate.iteration_seconds = 0.05;
+  estimate.schedule_bound_seconds = 0.05;
+  estimate.lower_bound_seconds = 0;
+  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.04}),
+            "iteration 40.0 ms (the plan says 50.0 ms); no order of this partition can beat "
+            "50.0 ms (and yet this is 20% faster)");
+}
+
+TEST(SummaryTest, MemoryThatDoesNotSuffice) {
+  Plan plan = SmallPlan();
+  EXPECT_EQ(MemorySentence(Estimate{}), "");
+  plan.estimate.memory[0].peak_bytes = 20 * kGiB;
+  EXPECT_EQ(MemorySentence(plan.estimate),
+            "Memory does not suffice on a:0: 20.0 GiB of 16.0 GiB (125%).");
+  const std::string text = ExplainText(plan, SmallSimulation(), SmallCluster(), {.colour = true});
+  EXPECT_NE(text.find("\x1b[31ma:0 "), std::string::npos) << text;
+}
+
+TEST(SummaryTest, SeveralPipelinesAndAPeriodThatIsNotSteady) {
+  Plan plan = SmallPlan();
+  PipelinePlan other = plan.pipelines[0];
+  other.stages[0].devices = {"a:1"};
+  other.stages[1].devices = {};
+  plan.pipelines.push_back(other);
+  plan.microbatches = 1;
+  plan.order_name = plan.strategy;
+  plan.search = {};
+  Simulation simulation = SmallSimulation();
+  simulation.steady = false;
+  simulation.repetitions = 48;
+  const std::string text = ExplainText(plan, simulation, SmallCluster(), {});
+  for (const std::string part :
+       {"pipeline: gpt?layers=12 on 3 of 3 devices, batch 32, f32\n", "\na:0       0.0     0-5  ",
+        "\na:1       1.0     0-5  ", "\nb:0       0.1  6,7-11  ",
+        "\nThe period was still changing after 48 repetitions.\n"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nin\n" << text;
+  }
+  EXPECT_EQ(text.find("The search"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace heddle
