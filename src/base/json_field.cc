@@ -138,17 +138,47 @@ Status JsonField::OnlyKeys(std::initializer_list<std::string_view> keys) const {
   return Ok();
 }
 
+namespace {
+
+// Why the text is not worth parsing, or "". The parser itself has no limits, and it looks for each
+// new field among all before it.
+std::string ExcessOf(std::string_view text) {
+  constexpr size_t kMostDepth = 64;
+  constexpr int kMostFields = 1 << 14;
+  std::vector<int> fields;  // of the tables and lists that are open
+  for (size_t at = 0; at < text.size(); ++at) {
+    switch (text[at]) {
+      case '"':
+        for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
+        break;
+      case '{':
+      case '[':
+        fields.push_back(0);
+        if (fields.size() > kMostDepth) return "nested too deeply";
+        break;
+      case '}':
+      case ']':
+        if (!fields.empty()) fields.pop_back();
+        break;
+      case ':':
+        if (!fields.empty() && ++fields.back() > kMostFields) {
+          return fmt::format("a table has more than {} fields", kMostFields);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 Result<Json> ParseJson(const std::string& text, const std::string& file) {
-  constexpr int kMaxDepth = 64;
-  bool too_deep = false;
-  const auto guard = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > kMaxDepth;
-    return !too_deep;
-  };
+  const std::string excess = ExcessOf(text);
+  if (!excess.empty()) return BadInput(file, excess, "a plan nests a dozen levels at most");
   try {
-    Json json = Json::parse(text, guard);
-    if (too_deep) return BadInput(file, "nested too deeply", "a plan nests a dozen levels at most");
-    return json;
+    return Json::parse(text);
   } catch (const Json::exception& error) {
     return BadInput(file, fmt::format("not valid JSON: {}", error.what()),
                     "the file may be truncated; write it again");

@@ -65,7 +65,7 @@ Status Run(const Terminal& terminal) {
     return a.estimate.iteration_seconds < b.estimate.iteration_seconds;
   });
   const Plan& best = plans.front();
-  HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning, best, /*keep_events=*/true));
+  HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateFitting(planning, best, /*keep_events=*/true));
   if (terminal.json) {
     Json json = PlanToJson(best);
     json["compared"] = Json::array();

@@ -17,7 +17,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const std::unique_ptr<Profile> profile, LoadOptionalProfile(flags.profile));
   HEDDLE_ASSIGN(LoadedPlan loaded, LoadForUse(flags.file, profile.get()));
   HEDDLE_ASSIGN(const Evaluation evaluation,
-                Evaluate(*loaded.planning, loaded.plan, /*keep_events=*/false));
+                EvaluateFitting(*loaded.planning, loaded.plan, /*keep_events=*/false));
   FillEstimate(*loaded.planning, evaluation, loaded.plan);
   if (!terminal.json) {
     terminal.Print(

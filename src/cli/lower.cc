@@ -21,9 +21,9 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   if (!flags.output.empty()) return WriteFile(flags.output, text);
   if (terminal.json) {
     terminal.PrintJson(Json{{"schema", "heddle.program/1"},
-                        {"devices", source.program.devices.size()},
-                        {"instructions", source.program.instruction_count()},
-                        {"text", text}});
+                            {"devices", source.program.devices.size()},
+                            {"instructions", source.program.instruction_count()},
+                            {"text", text}});
     return Ok();
   }
   terminal.Print(text);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/text.h"
@@ -18,6 +19,29 @@ std::vector<Bytes> CapacitiesOf(const Program& program, const Cluster& cluster) 
     capacities.push_back(id ? cluster.type_of(*id).memory : Bytes{0});
   }
   return capacities;
+}
+
+void FindLack(const Cluster& cluster, Evaluation& evaluation) {
+  const std::vector<Bytes> capacities = CapacitiesOf(evaluation.program, cluster);
+  for (size_t d = 0; d < capacities.size(); ++d) {
+    const Bytes peak = evaluation.verdict.memory[d].peak;
+    if (peak - capacities[d] <= evaluation.lacks) continue;
+    evaluation.lacks = peak - capacities[d];
+    evaluation.lacks_where = fmt::format("device {} ({}) needs {} and has {}: {} too much", d,
+                                         evaluation.program.devices[d].name, ToText(peak),
+                                         ToText(capacities[d]), ToText(evaluation.lacks));
+  }
+}
+
+// What was tried, for the message about the closest plan that does not fit.
+std::string Describe(const Plan& plan) {
+  const bool recomputes =
+      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [](const PipelinePlan& pipeline) {
+        return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
+                           [](const StagePlan& stage) { return stage.recompute; });
+      });
+  return fmt::format("{} microbatches{}", plan.microbatches,
+                     recomputes ? ", activations recomputed" : "");
 }
 
 Status CheckDevices(const Plan& plan, const Cluster& cluster) {
@@ -62,21 +86,27 @@ Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool kee
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), "plan"));
   HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *planning.cluster));
   HEDDLE_ASSIGN(Program program, LowerPlan(plan, planning.graph));
-  const Verdict verdict =
-      CheckProgram(program, {&planning.graph, CapacitiesOf(program, *planning.cluster)});
-  for (const Finding& finding : verdict.findings) {
-    if (finding.kind == FindingKind::kMemory) {
-      return Infeasible(plan.strategy, finding.message,
-                        "more microbatches, more devices or a smaller batch need less memory");
-    }
+  Evaluation evaluation;
+  evaluation.verdict = CheckProgram(program, {&planning.graph, {}});
+  for (const Finding& finding : evaluation.verdict.findings) {
     return Error{ErrorKind::kInternal, "program",
                  fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
   }
+  evaluation.program = std::move(program);
+  FindLack(*planning.cluster, evaluation);
+  if (evaluation.lacks.value > 0) return evaluation;
   const OpCost cost = planning.cost();
-  HEDDLE_ASSIGN(const SegmentSeconds seconds, CostSegments(program, *planning.cluster, &cost));
-  HEDDLE_ASSIGN(Simulation simulation, Simulate(program, *planning.cluster, seconds,
+  HEDDLE_ASSIGN(const SegmentSeconds seconds,
+                CostSegments(evaluation.program, *planning.cluster, &cost));
+  HEDDLE_ASSIGN(evaluation.simulation, Simulate(evaluation.program, *planning.cluster, seconds,
                                                 {planning.options.links, keep_events, 0}));
-  return Evaluation{std::move(program), verdict, std::move(simulation)};
+  return evaluation;
+}
+
+Result<Evaluation> EvaluateFitting(const Planning& planning, const Plan& plan, bool keep_events) {
+  HEDDLE_ASSIGN(Evaluation evaluation, Evaluate(planning, plan, keep_events));
+  if (evaluation.lacks.value > 0) return Infeasible(plan.strategy, evaluation.lacks_where);
+  return evaluation;
 }
 
 Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
@@ -127,13 +157,18 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
 
 Result<Best::Outcome> Best::Try(Plan plan) {
   ++tried_;
-  Result<Evaluation> evaluated = Evaluate(planning_, plan, /*keep_events=*/false);
-  if (!evaluated.ok()) {
-    if (evaluated.error().kind != ErrorKind::kInfeasible) return evaluated.error();
-    if (!refused_) refused_ = evaluated.error();
+  HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning_, plan, /*keep_events=*/false));
+  if (evaluation.lacks.value > 0) {
+    if (!refused_ || evaluation.lacks < least_lack_) {
+      least_lack_ = evaluation.lacks;
+      refused_ = Infeasible(
+          plan.strategy,
+          fmt::format("nothing fits; closest with {}: {}", Describe(plan), evaluation.lacks_where),
+          "more microbatches, more or larger devices, a smaller batch, --dtype bf16 or "
+          "--optimizer sgd need less");
+    }
     return Outcome::kDoesNotFit;
   }
-  const Evaluation evaluation = std::move(evaluated).value();
   if (evaluation.simulation.iteration.value >= seconds()) return Outcome::kSlower;
   FillEstimate(planning_, evaluation, plan);
   plan_ = std::move(plan);

@@ -54,12 +54,18 @@ struct Planning {
 struct Evaluation {
   Program program;
   Verdict verdict;
-  Simulation simulation;
+  Simulation simulation;  // of a plan that fits
+
+  Bytes lacks;              // what the worst device has too little; 0: the plan fits
+  std::string lacks_where;  // "device 2 (b:0) needs 12.4 GiB and has 12.0 GiB: 410 MiB too much"
 };
 
-// Lowers, checks and simulates. Too little memory is an infeasible error that names the device and
-// the bytes; any other finding is an internal error, for planners must not make broken plans.
+// Lowers, checks and simulates. Any finding besides memory is an internal error, for planners must
+// not make broken plans.
 Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events);
+
+// The same, with too little memory as an infeasible error.
+Result<Evaluation> EvaluateFitting(const Planning& planning, const Plan& plan, bool keep_events);
 
 // The same for a plan that was read from a file, with its own model and cluster.
 struct LoadedPlan {
@@ -73,7 +79,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile);
 // Fills in iteration_seconds, memory and the bounds of the plan.
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan);
 
-// The fastest of the candidates that fit. When none does: the error of the one that lacks least.
+// The fastest of the candidates that fit. When none does: an error about the one that lacks least.
 class Best {
  public:
   explicit Best(const Planning& planning) : planning_(planning) {}
@@ -89,8 +95,8 @@ class Best {
  private:
   const Planning& planning_;
   std::optional<Plan> plan_;
-  std::optional<Error> refused_;
-  
+  std::optional<Error> refused_;  // the candidate that lacks least
+  Bytes least_lack_;
   int64_t tried_ = 0;
   std::vector<std::string> notes_;
 };

@@ -43,7 +43,8 @@ class BufferWalk {
       after_body = live_;
     }
     verdict_.memory[static_cast<size_t>(device_)] = {peak_, held_};
-    if (good_ && !options_.capacity.empty() && peak_ > options_.capacity[static_cast<size_t>(device_)]) {
+    if (good_ && !options_.capacity.empty() &&
+        peak_ > options_.capacity[static_cast<size_t>(device_)]) {
       const Bytes capacity = options_.capacity[static_cast<size_t>(device_)];
       Report(FindingKind::kMemory,
              fmt::format("device {} ({}) needs {} and has {}: {} too much", device_, device.name,
@@ -263,11 +264,10 @@ class BufferWalk {
       const auto dim = static_cast<size_t>(division.dim);
       if (dim < extents.size() && extents[dim] == sum) continue;
       Report(FindingKind::kCollectiveDisagrees,
-             dim < extents.size()
-                 ? fmt::format("{}: the sizes add up to {}, not to the {} of {}",
-                               PlaceOf(p_, device_, step_, index_), sum, extents[dim],
-                               p_.tensor(ref.tensor).name)
-                 : fmt::format("{} has no axis {}", Here(ref), dim));
+             dim < extents.size() ? fmt::format("{}: the sizes add up to {}, not to the {} of {}",
+                                                PlaceOf(p_, device_, step_, index_), sum,
+                                                extents[dim], p_.tensor(ref.tensor).name)
+                                  : fmt::format("{} has no axis {}", Here(ref), dim));
     }
     if (!good_ || division.dim >= 0 || static_cast<double>(sum) == flattened) return;
     Report(FindingKind::kCollectiveDisagrees,
@@ -308,8 +308,7 @@ class BufferWalk {
       slice[static_cast<size_t>(division.dim)] = {begin, end};
       elements = ElementsOf(slice);
     } else if (in.kind != CollectiveKind::kAllGather) {
-      elements = std::max<int64_t>(
-          0, std::min(end, offset + elements) - std::max(begin, offset));
+      elements = std::max<int64_t>(0, std::min(end, offset + elements) - std::max(begin, offset));
     }
     const size_t id = NewStorage();
     buffers_[KeyOf(ref, step_.i)] = id;

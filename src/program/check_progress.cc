@@ -11,11 +11,15 @@
 namespace heddle {
 namespace {
 
+struct UsedBuffer {
+  BufferKey key;
+  bool written;  // or only read
+};
+
 // A communication that some device has posted and that still uses these buffers of it.
 struct Use {
   int32_t device;
-  bool writes;  // a send only reads
-  std::vector<BufferKey> keys;
+  std::vector<UsedBuffer> buffers;
 };
 
 // Communications in flight that use a buffer.
@@ -34,9 +38,9 @@ struct DeviceState {
   size_t index = 0;
   bool queued = false;
   std::unordered_map<BufferKey, InFlight> pending;
-  std::vector<BufferKey> held_up;              // `on compute`: complete these first
-  std::vector<bool> communicates;              // by tensor: does any message use it here?
-  BufferKey awaited;                           // why it waits
+  std::vector<UsedBuffer> held_up;  // `on compute`: complete these first
+  std::vector<bool> communicates;   // by tensor: does any message use it here?
+  BufferKey awaited;                // why it waits
 };
 
 class Progress {
@@ -101,8 +105,8 @@ class Progress {
 
   bool TryInstruction(int32_t device, DeviceState& state, const DeviceProgram& d,
                       const Instruction& in) {
-    for (const BufferKey& key : state.held_up) {
-      if (!Free(state, key)) return false;
+    for (const UsedBuffer& buffer : state.held_up) {
+      if (!Free(state, buffer.key)) return false;
     }
     state.held_up.clear();
     const int64_t i = steps_[state.step].i;
@@ -114,14 +118,15 @@ class Progress {
       }
       return true;
     }
-    Use use{device, in.code != OpCode::kSend, {}};
+    Use use{device, {}};
     for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-      use.keys.push_back(KeyOf(d.operands[static_cast<size_t>(in.first_operand + k)], i));
+      const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
+      use.buffers.push_back({KeyOf(ref, i), WritesOperand(in, k)});
     }
-    // A receive adds a part to a buffer that others may be using; the rest waits for what it reads.
+    // A receive adds a part to a buffer that others may be using: it waits for nothing.
     if (in.code != OpCode::kRecv) {
-      for (const BufferKey& key : use.keys) {
-        if (!Free(state, key, in.code != OpCode::kSend)) return false;
+      for (const UsedBuffer& buffer : use.buffers) {
+        if (!Free(state, buffer.key, buffer.written)) return false;
       }
     }
     Post(device, in, std::move(use));
@@ -133,11 +138,11 @@ class Progress {
       return;
     }
     DeviceState& state = devices_[static_cast<size_t>(device)];
-    for (const BufferKey& key : use.keys) {
-      InFlight& flight = state.pending[key];
-      ++(use.writes ? flight.writers : flight.readers);
+    for (const UsedBuffer& buffer : use.buffers) {
+      InFlight& flight = state.pending[buffer.key];
+      ++(buffer.written ? flight.writers : flight.readers);
     }
-    if (in.on_compute) state.held_up = use.keys;
+    if (in.on_compute) state.held_up = use.buffers;
     if (in.code == OpCode::kCollective) {
       std::vector<std::deque<Use>>& arrived = arrived_[static_cast<size_t>(in.target)];
       const auto& members = p_.group(in.target).devices;
@@ -166,10 +171,10 @@ class Progress {
 
   void Complete(const Use& use) {
     DeviceState& state = devices_[static_cast<size_t>(use.device)];
-    for (const BufferKey& key : use.keys) {
-      const auto found = state.pending.find(key);
+    for (const UsedBuffer& buffer : use.buffers) {
+      const auto found = state.pending.find(buffer.key);
       InFlight& flight = found->second;
-      --(use.writes ? flight.writers : flight.readers);
+      --(buffer.written ? flight.writers : flight.readers);
       if (flight.readers + flight.writers == 0) state.pending.erase(found);
     }
     Wake(use.device);

@@ -46,7 +46,7 @@ struct ChunkOptions {
   bool split_backward = false;
   bool previous_is_local = false;  // the chunk before is on the same devices: no copy of its output
   // Backward is cut after each of these layers (descending), so that their gradients can go.
-  std::vector<int32_t> backward_cuts;
+  std::vector<int32_t> backward_cuts = {};
 };
 
 ChunkSegments SegmentsOf(const Graph& graph, const LayerChain& chain, const ChunkOptions& options);

@@ -10,8 +10,8 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kMostItems = size_t{1} << 22;
-constexpr int32_t kNext = -1;  // the microbatch after the last of its kind
+constexpr int32_t kNext = -1;      // the microbatch after the last of its kind
+constexpr int32_t kPrevious = -2;  // the one before the last
 
 // Counts on from the last microbatch of each kind and chunk.
 class Counter {
@@ -28,7 +28,8 @@ class Counter {
 
 class OrderParser {
  public:
-  OrderParser(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
+  OrderParser(std::string_view text, std::string where, size_t most)
+      : text_(text), where_(std::move(where)), most_(most) {}
 
   Result<WorkOrder> Parse() {
     HEDDLE_ASSIGN(WorkOrder order, List(0));
@@ -36,6 +37,8 @@ class OrderParser {
     Counter counter;
     for (WorkItem& item : order) {
       if (item.microbatch == kNext) item.microbatch = counter.Next(item);
+      if (item.microbatch == kPrevious) item.microbatch = counter.Next(item) - 2;
+      if (item.microbatch < 0) return Bad("'-' counts below microbatch 0");
       counter.Saw(item);
     }
     return order;
@@ -82,8 +85,10 @@ class OrderParser {
       if (at_ < text_.size() && text_[at_] == '*') {
         ++at_;
         HEDDLE_ASSIGN(times, Number());
+        if (times == 0) return Bad("nothing is done 0 times");
+        if (piece.empty()) return Bad("nothing to repeat");
       }
-      if (order.size() + piece.size() * static_cast<size_t>(times) > kMostItems) {
+      if (order.size() + piece.size() * static_cast<size_t>(times) > most_) {
         return Bad("the order is too long");
       }
       for (int32_t k = 0; k < times; ++k) order.insert(order.end(), piece.begin(), piece.end());
@@ -99,6 +104,9 @@ class OrderParser {
     item.microbatch = kNext;
     if (DigitNext()) {
       HEDDLE_ASSIGN(item.microbatch, Number());
+    } else if (at_ < text_.size() && text_[at_] == '-') {
+      ++at_;
+      item.microbatch = kPrevious;
     }
     if (at_ < text_.size() && text_[at_] == '.') {
       ++at_;
@@ -109,6 +117,7 @@ class OrderParser {
 
   std::string_view text_;
   std::string where_;
+  size_t most_;
   size_t at_ = 0;
 };
 
@@ -126,7 +135,12 @@ std::vector<Token> Tokens(const WorkOrder& order) {
   Counter counter;
   for (const WorkItem& item : order) {
     std::string text(1, static_cast<char>(item.kind));
-    if (item.microbatch != counter.Next(item)) text += std::to_string(item.microbatch);
+    const int32_t next = counter.Next(item);
+    if (item.microbatch == next - 2) {
+      text += '-';
+    } else if (item.microbatch != next) {
+      text += std::to_string(item.microbatch);
+    }
     if (item.chunk != 0) text += fmt::format(".{}", item.chunk);
     counter.Saw(item);
     if (!tokens.empty() && tokens.back().text == text) {
@@ -140,8 +154,8 @@ std::vector<Token> Tokens(const WorkOrder& order) {
 
 }  // namespace
 
-Result<WorkOrder> ParseOrder(std::string_view text, const std::string& where) {
-  return OrderParser(text, where).Parse();
+Result<WorkOrder> ParseOrder(std::string_view text, const std::string& where, size_t most) {
+  return OrderParser(text, where, most).Parse();
 }
 
 std::string PrintOrder(const WorkOrder& order) {

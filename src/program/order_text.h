@@ -4,8 +4,8 @@
 //   I3 W3  its backward in two parts, with respect to inputs and to weights
 //   F3.1   of the stage's second run of layers (interleaved stages have several)
 //
-// Written without a number a letter means the next microbatch of its kind, `*4` repeats, and
-// brackets group. 1F1B on the first of four stages, eight microbatches:
+// Written without a number a letter means the next microbatch of its kind, with '-' the one before
+// the last; `*4` repeats, and brackets group. 1F1B on the first of four stages, eight microbatches:
 //
 //   F*3 (F B)*5 B*3
 #pragma once
@@ -31,8 +31,12 @@ struct WorkItem {
 
 using WorkOrder = std::vector<WorkItem>;
 
-// parse ∘ print = identity. `where` names the field in errors.
-Result<WorkOrder> ParseOrder(std::string_view text, const std::string& where);
+inline constexpr size_t kMostWorkItems = size_t{1} << 22;
+
+// parse ∘ print = identity. `where` names the field in errors; an order of more than `most` items is
+// refused, since a short text can mean a long one.
+Result<WorkOrder> ParseOrder(std::string_view text, const std::string& where,
+                             size_t most = kMostWorkItems);
 std::string PrintOrder(const WorkOrder& order);
 
 }  // namespace heddle

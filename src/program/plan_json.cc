@@ -9,6 +9,7 @@ namespace {
 constexpr int64_t kMostBatch = 1 << 26;
 constexpr int64_t kMostMicrobatches = 1 << 16;
 constexpr int64_t kMostLayers = 1 << 16;
+constexpr size_t kMostItems = size_t{1} << 24;  // in the orders of all stages together
 
 Json StageToJson(const StagePlan& stage) {
   Json json;
@@ -21,7 +22,8 @@ Json StageToJson(const StagePlan& stage) {
   return json;
 }
 
-Result<StagePlan> StageFromJson(const JsonField& json) {
+// `items` is how many items of work the orders may still have; what this stage's has is taken off.
+Result<StagePlan> StageFromJson(const JsonField& json, size_t& items) {
   HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"layers", "devices", "shares", "recompute", "order"}));
   StagePlan stage;
   HEDDLE_ASSIGN(const JsonField layers, json.Array("layers"));
@@ -51,9 +53,10 @@ Result<StagePlan> StageFromJson(const JsonField& json) {
   }
   HEDDLE_ASSIGN(const JsonField order, json.Child("order"));
   HEDDLE_ASSIGN(const std::string text, order.AsString());
-  Result<WorkOrder> parsed = ParseOrder(text, "");
+  Result<WorkOrder> parsed = ParseOrder(text, "", std::min(items, kMostWorkItems));
   if (!parsed.ok()) return order.Bad(parsed.error().what, parsed.error().hint);
   stage.order = std::move(parsed).value();
+  items -= stage.order.size();
   return stage;
 }
 
@@ -188,13 +191,14 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(plan.bucket, json.BytesOf("bucket"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,
                                        "ring, tree, hierarchical or grouped"));
+  size_t items = kMostItems;
   HEDDLE_ASSIGN(const JsonField pipelines, json.Array("pipelines"));
   for (size_t p = 0; p < pipelines.size(); ++p) {
     HEDDLE_RETURN_IF_ERROR(pipelines.Element(p).OnlyKeys({"stages"}));
     HEDDLE_ASSIGN(const JsonField stages, pipelines.Element(p).Array("stages"));
     PipelinePlan pipeline;
     for (size_t s = 0; s < stages.size(); ++s) {
-      HEDDLE_ASSIGN(pipeline.stages.emplace_back(), StageFromJson(stages.Element(s)));
+      HEDDLE_ASSIGN(pipeline.stages.emplace_back(), StageFromJson(stages.Element(s), items));
     }
     if (pipeline.stages.empty()) return stages.Bad("is empty");
     plan.pipelines.push_back(std::move(pipeline));

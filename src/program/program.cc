@@ -57,6 +57,11 @@ BufferRef BufferOf(const Port& port, const Instruction& compute) {
   return ref;
 }
 
+bool WritesOperand(const Instruction& in, int32_t k) {
+  if (in.code == OpCode::kSend) return false;
+  return in.code != OpCode::kCollective || in.output_count == 0 || k >= in.operand_count;
+}
+
 std::vector<Bytes> CollectiveSizes(CollectiveKind kind, const CollectiveShape& shape, Bytes whole) {
   const auto total = [](const Division& division) {
     int64_t sum = 0;

@@ -9,7 +9,6 @@ namespace {
 
 Result<double> SecondsOf(const Program& program, const Segment& segment, const OpCost* cost,
                          const DeviceTypeSpec& type) {
-  if (segment.time) return segment.time->value;
   if (segment.ops.empty()) return 0.0;
   if (cost == nullptr) {
     return BadInput("program", fmt::format("segment {} states no time", segment.name),
@@ -38,11 +37,41 @@ Result<double> SecondsOf(const Program& program, const Segment& segment, const O
   return seconds;
 }
 
-// Everything that decides a segment's time besides the device type: its ops and number of rows.
-struct Work {
-  std::vector<std::pair<int32_t, int32_t>> ops;
-  int64_t rows;
-  auto operator<=>(const Work&) const = default;
+// Seconds by segment and device type, each computed once.
+class SegmentTimes {
+ public:
+  SegmentTimes(const Program& program, const Cluster& cluster, const OpCost* cost)
+      : p_(program), cluster_(cluster), cost_(cost) {}
+
+  Result<double> Of(int32_t id, int type) {
+    const auto [found, is_new] = by_segment_.try_emplace({type, id}, 0);
+    if (!is_new) return found->second;
+    const Segment& segment = p_.segment(id);
+    if (segment.time) return found->second = segment.time->value;
+    Work work{{}, segment.rows.size()};
+    for (const SegmentOp& op : segment.ops) work.ops.emplace_back(op.op, op.shards);
+    const auto [same, unknown] = by_work_.try_emplace({type, std::move(work)}, 0);
+    if (unknown) {
+      HEDDLE_ASSIGN(same->second,
+                    SecondsOf(p_, segment, cost_, cluster_.types()[static_cast<size_t>(type)]));
+    }
+    return found->second = same->second;
+  }
+
+ private:
+  // Everything that decides the time of a segment that states none: replicas differ in their rows'
+  // place, not in their number.
+  struct Work {
+    std::vector<std::pair<int32_t, int32_t>> ops;
+    int64_t rows;
+    auto operator<=>(const Work&) const = default;
+  };
+
+  const Program& p_;
+  const Cluster& cluster_;
+  const OpCost* cost_;
+  std::map<std::pair<int, int32_t>, double> by_segment_;
+  std::map<std::pair<int, Work>, double> by_work_;
 };
 
 }  // namespace
@@ -63,28 +92,15 @@ Result<std::vector<DeviceId>> FindDevices(const Program& program, const Cluster&
 Result<SegmentSeconds> CostSegments(const Program& program, const Cluster& cluster,
                                     const OpCost* cost) {
   HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(program, cluster));
+  SegmentTimes times(program, cluster, cost);
   SegmentSeconds seconds(program.devices.size());
-  std::map<std::pair<int, Work>, double> known;  // replicas differ in rows' place, not number
-  std::map<std::pair<int, int32_t>, double> by_segment;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     seconds[d].resize(program.segments.size(), 0);
     const int type = cluster.device(ids[d]).type;
     for (const auto& list : program.devices[d].sections) {
       for (const Instruction& in : list) {
         if (in.code != OpCode::kCompute) continue;
-        const auto [found, is_new] = by_segment.try_emplace({type, in.target}, 0);
-        if (is_new) {
-          const Segment& segment = program.segment(in.target);
-          Work work{{}, segment.rows.size()};
-          for (const SegmentOp& op : segment.ops) work.ops.emplace_back(op.op, op.shards);
-          const auto [same, unknown] = known.try_emplace({type, std::move(work)}, 0);
-          if (unknown || segment.time) {
-            HEDDLE_ASSIGN(same->second, SecondsOf(program, segment, cost,
-                                                  cluster.types()[static_cast<size_t>(type)]));
-          }
-          found->second = same->second;
-        }
-        seconds[d][static_cast<size_t>(in.target)] = found->second;
+        HEDDLE_ASSIGN(seconds[d][static_cast<size_t>(in.target)], times.Of(in.target, type));
       }
     }
   }

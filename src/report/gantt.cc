@@ -159,7 +159,7 @@ class Chart {
     for (size_t e = 0; e < timeline_.events.size(); ++e) {
       const TimelineEvent& event = timeline_.events[e];
       const int row = row_of_lane_[static_cast<size_t>(event.lane)];
-      if (row < 0 || event.end < window_.start || event.start > window_.end) continue;
+      if (row < 0 || !IsInside(event)) continue;
       auto& cells = rows_[static_cast<size_t>(row)].cells;
       const int first = ColumnOf(event.start - window_.start, window_.span(), columns_);
       const int last = ColumnOf(event.end - window_.start, window_.span(), columns_);
@@ -168,6 +168,12 @@ class Chart {
       if (first == last) short_ones.push_back(static_cast<int32_t>(e));
     }
     for (const int32_t e : short_ones) ShowShort(e);
+  }
+
+  // Of the repetitions shown, or at work during their time.
+  bool IsInside(const TimelineEvent& event) const {
+    if (event.repetition >= options_.repetition && event.repetition <= window_.last) return true;
+    return event.end > window_.start && event.start < window_.end;
   }
 
   // Gives an event too short for a column one nevertheless, where the header says so.

@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-constexpr int kLeastSpacing = 8;  // columns from tick to tick
+constexpr int kLeastSpacing = 8;  // columns from tick to tick, where there is room for two
 
 struct TimeUnit {
   double seconds;
@@ -52,7 +52,7 @@ TimeAxis MakeTimeAxis(Seconds span, int columns) {
   const double length = span.value / unit.seconds;
   // The longest label is the last; one space more, so that labels do not touch.
   const int label = static_cast<int>(fmt::format("{:.0f}", length).size()) + 3;
-  const int spacing = std::max(kLeastSpacing, label);
+  const int spacing = std::max(label, std::min(kLeastSpacing, columns / 2));
   const double step = RoundStep(length * spacing / columns);
   const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
 

@@ -1,7 +1,11 @@
 #include "simulate/compiled.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+
+#include "program/program_text.h"
 
 namespace heddle {
 namespace {
@@ -18,6 +22,29 @@ uint64_t Pack(int32_t high, int32_t low) {
 }
 
 }  // namespace
+
+Status CheckCollectives(const Program& program, const std::vector<DeviceId>& devices,
+                        const Cluster& cluster) {
+  const NetworkCost network(cluster);
+  for (const DeviceProgram& device : program.devices) {
+    for (const auto& list : device.sections) {
+      for (const Instruction& in : list) {
+        if (in.code != OpCode::kCollective) continue;
+        std::vector<DeviceId> group;
+        for (const int32_t member : program.group(in.target).devices) {
+          group.push_back(devices[static_cast<size_t>(member)]);
+        }
+        if (network.Supports({in.kind, group, {}, in.algorithm})) continue;
+        return BadInput("program",
+                        fmt::format("device {}: {}: there is no {} {} over this group", device.name,
+                                    PrintInstruction(program, device, in), NameOf(in.algorithm),
+                                    NameOf(in.kind)),
+                        "use ring, which fits all");
+      }
+    }
+  }
+  return Ok();
+}
 
 Compiler::Compiler(const Program& program, const std::vector<DeviceId>& devices,
                    const Cluster& cluster, const SegmentSeconds& seconds, LinkModel model)
@@ -152,13 +179,14 @@ CompiledOp Compiler::CompileOp(int32_t device, const Step& step, const Instructi
     op.label = in.target;
     if (in.microbatch.present()) op.microbatch = static_cast<int32_t>(in.microbatch.value(step.i));
     for (const Port& port : waits_[static_cast<size_t>(device)].at(in.target)) {
-      list.slots.push_back(SlotOf(device, KeyOf(BufferOf(port, in), step.i)));
+      const int32_t slot = SlotOf(device, KeyOf(BufferOf(port, in), step.i));
+      list.slots.push_back(2 * slot + (port.use == PortUse::kRead ? 0 : 1));
     }
   } else {
     for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
       const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
       if (!communicated_[static_cast<size_t>(device)][static_cast<size_t>(ref.tensor)]) continue;
-      list.slots.push_back(SlotOf(device, KeyOf(ref, step.i)));
+      list.slots.push_back(2 * SlotOf(device, KeyOf(ref, step.i)) + (WritesOperand(in, k) ? 1 : 0));
       if (k == 0) {
         op.label = static_cast<int32_t>(p_.segments.size()) + ref.tensor;
         if (ref.microbatch.present()) {

@@ -21,7 +21,8 @@
 
 namespace heddle {
 
-// One instruction of one device. Slots are buffers that communication uses; others never wait.
+// One instruction of one device. Slots are buffers that communication uses; others never wait. An
+// entry of CompiledList::slots is 2 * slot, plus 1 when the instruction needs the buffer to itself.
 struct CompiledOp {
   OpCode code;
   bool holds_up = false;  // communication `on compute`
@@ -54,6 +55,10 @@ struct ChannelJob {
   int32_t messages;  // how many
   int32_t flow;      // into flows()
 };
+
+// Every collective's algorithm exists for its kind and group.
+Status CheckCollectives(const Program& program, const std::vector<DeviceId>& devices,
+                        const Cluster& cluster);
 
 class Compiler {
  public:

@@ -11,13 +11,15 @@ std::vector<double> FairRates(std::span<const FairFlow> flows, std::span<const d
   struct WireState {
     double free;    // bandwidth not yet given away
     double weight;  // of the flows whose rate is still open
+    int open;       // how many they are
   };
   std::unordered_map<int32_t, WireState> wires;
   for (const FairFlow& flow : flows) {
     for (const FlowLoad& load : flow.loads) {
       const auto [found, added] =
-          wires.try_emplace(load.wire, WireState{bandwidths[static_cast<size_t>(load.wire)], 0});
+          wires.try_emplace(load.wire, WireState{bandwidths[static_cast<size_t>(load.wire)], 0, 0});
       found->second.weight += load.weight;
+      ++found->second.open;
     }
   }
   std::vector<double> rates(flows.size(), -1);
@@ -27,7 +29,7 @@ std::vector<double> FairRates(std::span<const FairFlow> flows, std::span<const d
     double level = kInfinity;
     for (const auto& item : wires) {
       const WireState& wire = item.second;
-      if (wire.weight > 1e-12) level = std::min(level, std::max(0.0, wire.free) / wire.weight);
+      if (wire.open > 0) level = std::min(level, std::max(0.0, wire.free) / wire.weight);
     }
     for (size_t f = 0; f < flows.size(); ++f) {
       if (rates[f] < 0) level = std::min(level, flows[f].cap);
@@ -50,6 +52,7 @@ std::vector<double> FairRates(std::span<const FairFlow> flows, std::span<const d
         WireState& wire = wires.at(load.wire);
         wire.free -= level * load.weight;
         wire.weight -= load.weight;
+        --wire.open;
       }
     }
   }

@@ -20,6 +20,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // One end of a communication: the buffers it keeps busy.
 struct End {
   int32_t device = -1;
+  int32_t step = 0;  // that posted it
   const CompiledOp* op = nullptr;
   const int32_t* slots = nullptr;
 };
@@ -61,7 +62,7 @@ struct DeviceState {
   bool blocked = false;
   const CompiledOp* held_up = nullptr;  // communication `on compute` that is under way
   const int32_t* held_slots = nullptr;
-  std::vector<int32_t> pending;  // by slot: communications in flight
+  std::vector<int32_t> pending;  // communications in flight: by slot, those that read and write it
 };
 
 struct Alarm {
@@ -139,7 +140,7 @@ class Engine {
     DeviceState& state = devices_[static_cast<size_t>(device)];
     for (; state.step < steps_.size(); ++state.step) {
       state.list = compiler_.List(device, steps_[state.step], state.storage);
-      state.pending.resize(compiler_.slot_count(device), 0);
+      state.pending.resize(2 * compiler_.slot_count(device), 0);
       state.index = 0;
       if (!state.list->ops.empty()) return;
       LeaveStep(state.step);
@@ -152,9 +153,21 @@ class Engine {
     finish = std::max(finish, now_);
   }
 
+  // Nobody still writes the buffers of the instruction, nor reads those it needs to itself.
   static bool Ready(const DeviceState& state, const CompiledOp& op, const int32_t* slots) {
     for (int32_t k = 0; k < op.slot_count; ++k) {
-      if (state.pending[static_cast<size_t>(slots[k])] > 0) return false;
+      const auto entry = static_cast<size_t>(slots[k]);
+      if (state.pending[entry | 1] > 0) return false;
+      if ((entry & 1) != 0 && state.pending[entry - 1] > 0) return false;
+    }
+    return true;
+  }
+
+  // No communication uses the buffers of the instruction.
+  static bool Idle(const DeviceState& state, const CompiledOp& op, const int32_t* slots) {
+    for (int32_t k = 0; k < op.slot_count; ++k) {
+      const auto entry = static_cast<size_t>(slots[k]);
+      if (state.pending[entry] + state.pending[entry ^ 1] > 0) return false;
     }
     return true;
   }
@@ -165,7 +178,7 @@ class Engine {
     state.blocked = false;
     while (state.step < steps_.size()) {
       if (state.held_up != nullptr) {
-        if (!Ready(state, *state.held_up, state.held_slots)) {
+        if (!Idle(state, *state.held_up, state.held_slots)) {
           state.blocked = true;
           return;
         }
@@ -214,7 +227,7 @@ class Engine {
       return;
     }
     for (int32_t k = 0; k < op.slot_count; ++k) ++state.pending[static_cast<size_t>(slots[k])];
-    End end{device, &op, slots};
+    End end{device, static_cast<int32_t>(state.step), &op, slots};
     if (relative_copies_) end = Keep(end);
     if (op.holds_up) {
       state.held_up = end.op;
@@ -230,7 +243,7 @@ class Engine {
   // Lists that depend on the repetition are overwritten at the next one: keep what is in flight.
   End Keep(const End& end) {
     kept_.push_back({*end.op, std::vector<int32_t>(end.slots, end.slots + end.op->slot_count)});
-    return {end.device, &kept_.back().op, kept_.back().slots.data()};
+    return {end.device, end.step, &kept_.back().op, kept_.back().slots.data()};
   }
 
   void PostMessage(const End& end, bool sends) {
@@ -340,14 +353,23 @@ class Engine {
     if (state.blocked && !state.computing) Walk(device);
   }
 
+  const Step& StepOf(const End& end) const { return steps_[static_cast<size_t>(end.step)]; }
+  bool InBody(const End& end) const { return StepOf(end).section == Section::kBody; }
+
   void Account(const FlowState& flow) {
-    for (const WireLoad& load : compiler_.flow(flow.cost).bytes) {
-      wire_bytes_[static_cast<size_t>(load.wire.value)] += load.bytes;
+    const End& first = flow.ends.empty() ? flow.messages[0].first : flow.ends[0];
+    if (InBody(first)) {
+      if (StepOf(first).i == 0) first_body_ = std::max(first_body_, now_);
+      for (const WireLoad& load : compiler_.flow(flow.cost).bytes) {
+        wire_bytes_[static_cast<size_t>(load.wire.value)] += load.bytes;
+      }
     }
     for (const auto& [sender, receiver] : flow.messages) {
       const Bytes payload = compiler_.flow(sender.op->flow).payload;
-      result_.devices[static_cast<size_t>(sender.device)].sent += payload;
-      result_.devices[static_cast<size_t>(receiver.device)].received += payload;
+      DeviceUse& source = result_.devices[static_cast<size_t>(sender.device)];
+      DeviceUse& target = result_.devices[static_cast<size_t>(receiver.device)];
+      if (InBody(sender)) source.sent += payload;
+      if (InBody(receiver)) target.received += payload;
       if (keep_events_) AddEvent(sender, flow.start);
     }
     if (!keep_events_) return;
@@ -355,20 +377,33 @@ class Engine {
   }
 
   void AddEvent(const End& end, double start) {
-    const size_t step = std::min(devices_[static_cast<size_t>(end.device)].step, steps_.size() - 1);
     events_.push_back({2 * end.device + 1, end.op->event, end.op->label, end.op->microbatch,
-                       static_cast<int32_t>(steps_[step].i), Seconds{start}, Seconds{now_}});
+                       static_cast<int32_t>(StepOf(end).i), Seconds{start}, Seconds{now_}});
+  }
+
+  // Repetitions may differ from each other in a steady pattern, say 2 ms, 4 ms, 2 ms, 4 ms; the
+  // period is then its mean. A pattern must have shown itself twice.
+  void FindPeriod() {
+    const size_t last = finish_.size() - 1;
+    const auto took = [&](size_t k) { return finish_[k] - finish_[k - 1]; };
+    const auto mean = [&](size_t count) {
+      return Seconds{(finish_[last] - finish_[last - count]) / static_cast<double>(count)};
+    };
+    result_.iteration = last == 0 ? result_.makespan : mean((last + 1) / 2);
+    result_.steady = last < 2;  // too few to tell
+    for (size_t length = 1; 2 * length <= last && !result_.steady; ++length) {
+      result_.steady = true;
+      for (size_t k = last; k > last - length && result_.steady; --k) {
+        result_.steady = std::abs(took(k) - took(k - length)) <= 1e-9 * took(k);
+      }
+      if (result_.steady) result_.iteration = mean(length);
+    }
   }
 
   Result<Simulation> Finish() {
     const auto repetitions = static_cast<double>(result_.repetitions);
-    result_.makespan = Seconds{finish_[0]};
-    const size_t last = finish_.size() - 1;
-    result_.iteration = Seconds{last == 0 ? finish_[0] : finish_[last] - finish_[last - 1]};
-    if (last >= 2) {
-      const double before = finish_[last - 1] - finish_[last - 2];
-      result_.steady = std::abs(before - result_.iteration.value) <= 1e-9 * before;
-    }
+    result_.makespan = Seconds{std::max(finish_[0], first_body_)};
+    FindPeriod();
     for (size_t d = 0; d < devices_.size(); ++d) {
       DeviceUse& use = result_.devices[d];
       use.device = p_.devices[d].name;
@@ -418,6 +453,7 @@ class Engine {
   std::deque<KeptOp> kept_;
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
   std::vector<double> finish_;  // by repetition: when the last device ended it
+  double first_body_ = 0;       // when the last communication of the first body ended
   std::vector<double> wire_bytes_;
   std::vector<TimelineEvent> events_;
   uint64_t order_ = 0;
@@ -430,6 +466,7 @@ class Engine {
 Result<Simulation> Simulate(const Program& program, const Cluster& cluster,
                             const SegmentSeconds& seconds, const SimulateOptions& options) {
   HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(program, cluster));
+  HEDDLE_RETURN_IF_ERROR(CheckCollectives(program, ids, cluster));
   constexpr int kFirst = 3;
   constexpr int kMost = 48;
   for (int repetitions = options.repetitions > 0 ? options.repetitions : kFirst;;

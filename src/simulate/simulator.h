@@ -43,7 +43,7 @@ struct WireUse {
 
 struct Simulation {
   Seconds iteration;    // period of the body once it is steady
-  Seconds makespan;     // end of the first body
+  Seconds makespan;     // end of the first body and of the communication it started
   bool steady = true;   // false: the period still changed when we gave up
   int repetitions = 0;  // of the body that were simulated
   int64_t instructions = 0;

@@ -32,7 +32,7 @@ TEST(CheckBuffersTest, UseAfterFree) {
                   .On(2, "send d2#1 to 1 tag 1", "")
                   .On(2, "free d2#1", "free d2#1\nsend d2#1 to 1 tag 1")
                   .Findings(),
-              HasSubstr("use after free: device 2 (a:2), body 0, instruction 22: send d2#1 to 1 "
+              HasSubstr("use after free: device 2 (a:2), body 0, instruction 23: send d2#1 to 1 "
                         "tag 1: d2#1 is used after it was freed"));
 }
 
@@ -75,7 +75,7 @@ TEST(CheckBuffersTest, Overwrite) {
 // What a body does not free is in the way of its next repetition.
 TEST(CheckBuffersTest, OverwriteInTheNextRepetition) {
   EXPECT_THAT(Mutant("1-1f1b").On(1, "free d1#3", "").Findings(),
-              HasSubstr("overwrite: device 1 (a:1), body 1, instruction 25: compute B1 #3 acc: "
+              HasSubstr("overwrite: device 1 (a:1), body 1, instruction 24: compute B1 #3 acc: "
                         "d1#3 is written while still live"));
 }
 

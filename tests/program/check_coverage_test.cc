@@ -10,6 +10,8 @@ TEST(CheckCoverageTest, LayerMissing) {
   EXPECT_THAT(Mutant("1-1f1b").Replace("layers 4\n", "layers 5\n").Findings(),
               HasSubstr("layer missing: layer 4, forward, of microbatch 0 is not computed for all "
                         "samples"));
+  EXPECT_THAT(Mutant("1-1f1b").Replace("layers 4\n", "layers 1000000\n").Findings(),
+              HasSubstr("layer missing: layers 4..999999, backward (weight), of microbatch 0"));
 }
 
 TEST(CheckCoverageTest, BackwardOfALayerMissing) {

@@ -164,9 +164,10 @@ TEST(CheckMessagesTest, SizesThatDoNotAddUp) {
     m.On(device, "all-gather y~s#0 -> y#0 over all dim 1 sizes 5,3,0 grouped",
          "all-gather y~s#0 -> y#0 over all dim 1 sizes 5,3,1 grouped");
   }
-  EXPECT_THAT(m.Findings(), HasSubstr("collective disagrees: device 0 (a:0), body 0, instruction "
-                                      "1: all-gather"));
-  EXPECT_THAT(m.Findings(), HasSubstr("the sizes add up to 9, not to the 8 of y"));
+  EXPECT_THAT(m.Findings(),
+              HasSubstr("collective disagrees: device 0 (a:0), body 0, instruction 1: all-gather "
+                        "y~s#0 -> y#0 over all dim 1 sizes 5,3,1 grouped: the sizes add up to 9, "
+                        "not to the 8 of y"));
 }
 
 }  // namespace

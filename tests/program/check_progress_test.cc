@@ -85,17 +85,17 @@ on 0
   compute Y
   send x to 1
   free x
-  send y to 1
+  send y to 1 tag 1
   free y
 on 1
   recv x from 0
-  recv y from 0
+  recv y from 0 tag 1
   free x y
 )";
   EXPECT_EQ(Mutant::OfText(text).Findings(), "");
   EXPECT_THAT(Mutant::OfText(text)
                   .On(1, "recv x from 0", "")
-                  .On(1, "recv y from 0", "recv y from 0\nwait y\nrecv x from 0")
+                  .On(1, "recv y from 0 tag 1", "recv y from 0 tag 1\nwait y\nrecv x from 0")
                   .Findings(),
               HasSubstr("deadlock: no device can go on: device 0 (a:0), body 0, instruction 3: "
                         "free x waits for x; device 1 (a:1), body 0, instruction 1: wait y waits "
@@ -119,13 +119,16 @@ TEST(CheckProgressTest, CollectivesOfTwoGroupsCrossed) {
   EXPECT_THAT(crossed(" on compute", " on compute"), HasSubstr("deadlock"));
 }
 
-TEST(CheckProgressTest, ALostGradientStopsTheWholePipeline) {
-  // Device 1 asks for the gradient of microbatch 0 before it has sent x2#1, on which it depends.
+// Device 2 waits for the gradient of microbatch 1 before it has run its forward.
+TEST(CheckProgressTest, OneWaitTooEarlyStopsTheWholePipeline) {
   const std::string found = Mutant("1-1f1b")
-                                .On(2, "recv d3#0 from 3", "recv d3#1 from 3 tag 1\nwait d3#1")
-                                .On(2, "recv d3#1 from 3 tag 1", "recv d3#0 from 3", "compute B2")
+                                .On(2, "recv d3#1 from 3 tag 1", "")
+                                .On(2, "recv d3#0 from 3",
+                                    "recv d3#0 from 3\nrecv d3#1 from 3 tag 1\nwait d3#1")
                                 .Findings();
-  EXPECT_THAT(found, HasSubstr("waits for"));
+  EXPECT_THAT(found, HasSubstr("device 0 (a:0), body 0, instruction 10: compute B0 #0 waits for "
+                               "d1#0"));
+  EXPECT_THAT(found, HasSubstr("device 2 (a:2), body 0, instruction 6: wait d3#1 waits for d3#1"));
 }
 
 TEST(CheckProgressTest, ThreeInACircle) {
@@ -220,10 +223,10 @@ body
 on 0
   send p to 1
   compute R
-  send r to 1
+  send r to 1 tag 1
   free r
 on 1
-  recv r from 0
+  recv r from 0 tag 1
   wait r
   recv p from 0
   free p r

@@ -96,10 +96,16 @@ TEST(GanttTest, CollectivesAndOtherWork) {
 simulated,
 repetition 0:
 4.00 ms
-a:0   │##░░░▓···█│
+a:0   │###░░▓···█│
   net │······═══·│
-      └┬────────┬┘
-   ms  0        5
+      └┬────┬────┘
+   ms  0    2
+░ forward
+▓ backward
+█ update
+# other
+═ collective
+· idle
 )"));
 }
 
@@ -172,6 +178,10 @@ a:1 │0░░░░░░░░░1░░░░░░░░░░░░░░�
  ms  0         5         10
 0░ forward
 )"));
+  // An update that takes no time, at the border: it belongs to the repetition before.
+  timeline.events.push_back(EventAt(0, EventKind::kUpdate, 2, -1, 10, 10, 0));
+  EXPECT_EQ(DrawGantt(timeline, {.repetition = 1}).find("█"), std::string::npos);
+  EXPECT_NE(DrawGantt(timeline, {.repetition = 0}).find("█"), std::string::npos);
   const std::string two = DrawGantt(timeline, {.repetition = 1, .repetitions = 9});
   EXPECT_EQ(two.substr(0, two.find('\n')), "simulated, repetitions 1 to 2: 25.0 ms, from 10.0 ms");
   EXPECT_EQ(DrawGantt(timeline, {.repetition = 3}),
@@ -210,7 +220,15 @@ link = { bandwidth = "100 GB/s", latency = "1 us" }
   const SegmentSeconds seconds = CostSegments(program, cluster, nullptr).value();
   const Simulation simulation = Simulate(program, cluster, seconds, {}).value();
   EXPECT_EQ(DrawGantt(simulation.timeline, {.width = 70}), Picture(R"(
-@simulated@)"));
+simulated, repetition 0: 21.1 ms
+a:0 │0░░1░░2░░3░░··················0▓▓▓▓▓···1▓▓▓▓▓····2▓▓▓▓▓···3▓▓▓▓█│
+a:1 │···0░░1░░2░░············0▓▓▓▓▓3░░1▓▓▓▓▓···2▓▓▓▓▓▓···3▓▓▓▓█······│
+a:2 │······0░░1░░······0▓▓▓▓▓2░░1▓▓▓▓▓3░░2▓▓▓▓▓····3▓▓▓▓█············│
+a:3 │·········0░░0▓▓▓▓▓1░░1▓▓▓▓▓2░░2▓▓▓▓▓3░░3▓▓▓▓▓█··················│
+    └┬──────────────┬──────────────┬──────────────┬───────────────┬──┘
+ ms  0              5              10             15              20
+0░ forward  0▓ backward  █ update  · idle
+)"));
 }
 
 RC_GTEST_PROP(GanttTest, EveryLineKeepsToTheWidth, ()) {

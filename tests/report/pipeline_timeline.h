@@ -45,8 +45,15 @@ inline Timeline EmptyTimeline(int devices) {
 
 inline TimelineEvent EventAt(int lane, EventKind kind, int label, int microbatch, double start_ms,
                              double end_ms, int repetition = 0) {
-  return {
-      lane, kind, label, microbatch, repetition, Seconds{start_ms * 1e-3}, Seconds{end_ms * 1e-3}};
+  TimelineEvent event;
+  event.lane = lane;
+  event.kind = kind;
+  event.label = label;
+  event.microbatch = microbatch;
+  event.repetition = repetition;
+  event.start = Seconds{start_ms * 1e-3};
+  event.end = Seconds{end_ms * 1e-3};
+  return event;
 }
 
 // Each stage follows its order; a transfer between neighbours takes `transfer_ms` and is drawn

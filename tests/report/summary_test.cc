@@ -48,10 +48,25 @@ Plan SmallPlan() {
   second.chunks = {{6, 6}, {7, 11}};
   second.devices = {"b:0"};
   plan.pipelines = {{{first, second}}};
-  plan.estimate = {
-      0.041, 0.0382, 0.030, {{"a:0", 4 * kGiB, 16 * kGiB}, {"b:0", 12 * kGiB, 16 * kGiB}}};
-  plan.search = {1.25, 420, {"stage partitions: exact", "orders: 1f1b and gpipe"}};
+  plan.estimate.iteration_seconds = 0.041;
+  plan.estimate.schedule_bound_seconds = 0.0382;
+  plan.estimate.lower_bound_seconds = 0.030;
+  plan.estimate.memory = {{"a:0", 4 * kGiB, 16 * kGiB}, {"b:0", 12 * kGiB, 16 * kGiB}};
+  plan.search.planning_seconds = 1.25;
+  plan.search.candidates = 420;
+  plan.search.notes = {"stage partitions: exact", "orders: 1f1b and gpipe"};
   return plan;
+}
+
+DeviceUse UseOf(const std::string& device, double busy_ms, double idle_ms, int sent_mib,
+                int received_mib) {
+  DeviceUse use;
+  use.device = device;
+  use.busy = Seconds{busy_ms * 1e-3};
+  use.idle = Seconds{idle_ms * 1e-3};
+  use.sent = Bytes{int64_t{sent_mib} << 20};
+  use.received = Bytes{int64_t{received_mib} << 20};
+  return use;
 }
 
 Simulation SmallSimulation() {
@@ -59,9 +74,8 @@ Simulation SmallSimulation() {
   simulation.iteration = Seconds{0.041};
   simulation.makespan = Seconds{0.042};
   simulation.repetitions = 3;
-  simulation.devices = {{"a:0", Seconds{0.038}, Seconds{0.003}, Bytes{8 << 20}, Bytes{4 << 20}},
-                        {"a:1", Seconds{0.030}, Seconds{0.011}, Bytes{8 << 20}, Bytes{4 << 20}},
-                        {"b:0", Seconds{0.0205}, Seconds{0.0205}, Bytes{8 << 20}, Bytes{16 << 20}}};
+  simulation.devices = {UseOf("a:0", 38, 3, 8, 4), UseOf("a:1", 30, 11, 8, 4),
+                        UseOf("b:0", 20.5, 20.5, 8, 16)};
   return simulation;
 }
 
@@ -147,6 +161,7 @@ TEST(SummaryTest, MemoryThatDoesNotSuffice) {
 TEST(SummaryTest, SeveralPipelinesAndAPeriodThatIsNotSteady) {
   Plan plan = SmallPlan();
   PipelinePlan other = plan.pipelines[0];
+  plan.pipelines[0].stages[0].devices = {"a:0"};
   other.stages[0].devices = {"a:1"};
   other.stages[1].devices = {};
   plan.pipelines.push_back(other);

@@ -121,7 +121,7 @@ RC_GTEST_PROP(TextTableTest, LinesKeepToTheWidth, ()) {
   RC_ASSERT(lines.size() == static_cast<size_t>(rows) + 3);  // titles, rule, and the last newline
   for (const std::string_view line : lines) {
     RC_ASSERT(DisplayWidth(line) <= width);
-    RC_ASSERT(line.empty() || line.back() != ' ');
+    RC_ASSERT(!line.ends_with(' '));
   }
 }
 

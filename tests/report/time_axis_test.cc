@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "report/text_width.h"
 
 namespace heddle {

@@ -1,0 +1,61 @@
+#include "base/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace heddle {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Names = std::vector<std::string>;
+
+TEST(TextTest, WordsBetweenSpaces) {
+  EXPECT_THAT(SplitWords("  a\tbc  d "), ElementsAre("a", "bc", "d"));
+  EXPECT_THAT(SplitWords(" \t "), IsEmpty());
+}
+
+TEST(TextTest, PiecesBetweenSeparators) {
+  EXPECT_THAT(SplitAt("a,,b", ','), ElementsAre("a", "", "b"));
+  EXPECT_THAT(SplitAt("", ','), ElementsAre(""));
+  EXPECT_THAT(SplitAt("a,", ','), ElementsAre("a", ""));
+}
+
+TEST(TextTest, Join) {
+  EXPECT_EQ(Join(Names{"a", "b", "c"}, ", "), "a, b, c");
+  EXPECT_EQ(Join(Names{}, ", "), "");
+}
+
+TEST(TextTest, WholeIntegersOnly) {
+  EXPECT_EQ(ParseInteger("42"), 42);
+  EXPECT_EQ(ParseInteger("-7"), -7);
+  EXPECT_EQ(ParseInteger("9223372036854775807"), INT64_MAX);
+  for (const char* text : {"", "+1", " 1", "1 ", "1.0", "0x1", "9223372036854775808", "-"}) {
+    EXPECT_EQ(ParseInteger(text), std::nullopt) << text;
+  }
+}
+
+TEST(TextTest, NearestName) {
+  const Names zoo = {"mlp", "gpt", "vgg19", "bert-large"};
+  EXPECT_EQ(NearestName("gtp", zoo), "gpt");
+  EXPECT_EQ(NearestName("gpt2", zoo), "gpt");
+  EXPECT_EQ(NearestName("bert_larg", zoo), "bert-large");
+  EXPECT_EQ(NearestName("resnet152", zoo), std::nullopt);
+  EXPECT_EQ(NearestName("gpt", Names{}), std::nullopt);
+  EXPECT_EQ(NearestName(std::string(5000, 'g'), zoo), std::nullopt);
+}
+
+TEST(TextTest, TheFirstOfEquallyNearNames) {
+  EXPECT_EQ(NearestName("ab", Names{"ax", "ay"}), "ax");
+}
+
+TEST(TextTest, SuggestionsListWhatIsKnown) {
+  EXPECT_EQ(SuggestName("gtp", Names{"mlp", "gpt"}), "did you mean \"gpt\"? known: mlp, gpt");
+  EXPECT_EQ(SuggestName("something else", Names{"mlp", "gpt"}), "known: mlp, gpt");
+  Names many(100, "name");
+  EXPECT_THAT(SuggestName("x", many), testing::EndsWith("name, …"));
+  EXPECT_LT(SuggestName("x", many).size(), 200U);
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,99 @@
+#include "base/units.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace heddle {
+namespace {
+
+using testing::HasSubstr;
+
+template <class T>
+std::string ErrorOf(const Result<T>& result) {
+  EXPECT_FALSE(result.ok());
+  return result.ok() ? "" : result.error().ToString();
+}
+
+TEST(UnitsTest, Bytes) {
+  EXPECT_EQ(ParseBytes("16 GiB").value().value, 16LL << 30);
+  EXPECT_EQ(ParseBytes("512 MB").value().value, 512'000'000);
+  EXPECT_EQ(ParseBytes("100B").value().value, 100);
+  EXPECT_EQ(ParseBytes("  1.5 KiB ").value().value, 1536);
+  EXPECT_EQ(ParseBytes("0 B").value().value, 0);
+  EXPECT_EQ(ParseBytes("1e3 kB").value().value, 1'000'000);
+}
+
+TEST(UnitsTest, BandwidthInBytesOrBits) {
+  EXPECT_DOUBLE_EQ(ParseBandwidth("900 GB/s").value().value, 900e9);
+  EXPECT_DOUBLE_EQ(ParseBandwidth("10.4 Gbit/s").value().value, 1.3e9);
+  EXPECT_DOUBLE_EQ(ParseBandwidth("8 bit/s").value().value, 1);
+}
+
+TEST(UnitsTest, SecondsAndFlops) {
+  EXPECT_DOUBLE_EQ(ParseSeconds("20 us").value().value, 20e-6);
+  EXPECT_DOUBLE_EQ(ParseSeconds("1.5 ms").value().value, 1.5e-3);
+  EXPECT_DOUBLE_EQ(ParseSeconds("2 min").value().value, 120);
+  EXPECT_DOUBLE_EQ(ParseFlopRate("14 TFLOP/s").value().value, 14e12);
+}
+
+TEST(UnitsTest, TheUnitIsMandatory) {
+  EXPECT_EQ(ErrorOf(ParseBytes("16")),
+            "\"16\" has no unit\n  hint: write a number and a unit, e.g. \"16 GiB\"");
+  EXPECT_THAT(ErrorOf(ParseSeconds("20 parsec")),
+              HasSubstr("\"20 parsec\" has the unknown unit \"parsec\"\n  hint: known units: s, ms"));
+  EXPECT_THAT(ErrorOf(ParseBandwidth("10 GB")), HasSubstr("unknown unit \"GB\""));
+  EXPECT_THAT(ErrorOf(ParseBytes("16 gib")), HasSubstr("unknown unit"));
+}
+
+TEST(UnitsTest, OnlyFiniteNumbersThatAreNotNegative) {
+  EXPECT_THAT(ErrorOf(ParseBytes("-1 GiB")), HasSubstr("is negative"));
+  for (const char* text : {"nan s", "inf s", "s", "", "+1 s", "1e999 s", "one s", "."}) {
+    EXPECT_THAT(ErrorOf(ParseSeconds(text)), HasSubstr("does not start with a finite number"))
+        << text;
+  }
+  EXPECT_THAT(ErrorOf(ParseBytes("1e300 TiB")), HasSubstr("too large"));
+  EXPECT_THAT(ErrorOf(ParseBytes("9e6 TiB")), HasSubstr("too large"));
+}
+
+TEST(UnitsTest, QuantitiesAddAndDivide) {
+  const Seconds time = Bytes{10'000'000} / ParseBandwidth("10 MB/s").value();
+  EXPECT_DOUBLE_EQ(time.value, 1);
+  EXPECT_DOUBLE_EQ((Flops{2e12} / ParseFlopRate("1 TFLOP/s").value()).value, 2);
+  EXPECT_EQ(Bytes{3} + Bytes{4} * 2 - Bytes{1}, Bytes{10});
+  EXPECT_LT(Seconds{1}, Seconds{1.5});
+}
+
+TEST(UnitsTest, ThreeDigitsForPeople) {
+  EXPECT_EQ(ToText(Seconds{13.7}), "13.7 s");
+  EXPECT_EQ(ToText(Seconds{0.0205}), "20.5 ms");
+  EXPECT_EQ(ToText(Seconds{2e-6}), "2.00 us");
+  EXPECT_EQ(ToText(Seconds{0}), "0 s");
+  EXPECT_EQ(ToText(Seconds{125}), "125 s");
+  EXPECT_EQ(ToText(Bytes{1023}), "1023 B");
+  EXPECT_EQ(ToText(Bytes{16LL << 30}), "16.0 GiB");
+  EXPECT_EQ(ToText(Bandwidth{1.3e9}), "1.30 GB/s");
+  EXPECT_EQ(ToText(FlopRate{14e12}), "14.0 TFLOP/s");
+  EXPECT_EQ(ToText(Flops{2.5e9}), "2.50 GFLOP");
+}
+
+RC_GTEST_PROP(UnitsProperty, ExactNumbersReadBack, ()) {
+  const double value = *rc::gen::arbitrary<double>() * std::pow(10.0, *rc::gen::inRange(-30, 30));
+  RC_PRE(std::isfinite(value));
+  const std::string text = ExactNumber(value);
+  double read = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(text.data(), text.data() + text.size(), read);
+  RC_ASSERT(read == value);
+}
+
+RC_GTEST_PROP(UnitsProperty, BytesReadBack, ()) {
+  const auto bytes = *rc::gen::inRange<int64_t>(0, 1LL << 53);
+  RC_ASSERT(ParseBytes(std::to_string(bytes) + " B").value().value == bytes);
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,61 @@
+// Runs the heddle executable and keeps what it printed.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/file.h"
+
+namespace heddle {
+
+struct Ran {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// `arguments` is shell text; quote what needs it.
+inline Ran RunHeddle(const std::string& arguments) {
+  char error_file[] = "/tmp/heddle-cli-XXXXXX";
+  const int fd = mkstemp(error_file);
+  close(fd);
+  const std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " 2>" + error_file;
+  Ran ran;
+  FILE* pipe = popen(command.c_str(), "r");
+  char block[4096];
+  size_t count = 0;
+  while ((count = fread(block, 1, sizeof block, pipe)) > 0) ran.out.append(block, count);
+  const int status = pclose(pipe);
+  ran.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ran.err = ReadFile(error_file).value();
+  unlink(error_file);
+  return ran;
+}
+
+inline std::string ClusterFile(const std::string& name) {
+  return std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml";
+}
+
+// A file that is gone when the test is over.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& contents = "") {
+    char name[] = "/tmp/heddle-test-XXXXXX";
+    close(mkstemp(name));
+    path_ = name;
+    if (!contents.empty() && !WriteFile(path_, contents).ok()) abort();
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,89 @@
+#include "program/chunk_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "model/zoo.h"
+#include "program/check.h"
+#include "program/lower.h"
+
+namespace heddle {
+namespace {
+
+TEST(ChunkMemoryTest, WeightsStatesAndGradientsOfAnMlp) {
+  // fc0: 32*64 + 64, fc1: 64*10 + 10 parameters of four bytes.
+  const Graph graph =
+      BuildModel("mlp?layers=2&inputs=32&hidden=64&outputs=10", {.batch = 8}).value();
+  const ChunkMemory memory = MemoryOf(graph, ChainOf(graph), {.layers = {0, 1}});
+  const int64_t parameters = 32 * 64 + 64 + 64 * 10 + 10;
+  EXPECT_EQ(memory.weights.value, 4 * parameters);
+  EXPECT_EQ(memory.gradients.value, 4 * parameters);
+  EXPECT_EQ(memory.states.value, 2 * 4 * parameters);  // Adam
+  // Kept for backward per sample: fc0.add.y (for GELU), fc0.gelu.y (for fc1), fc1.add.y (logits),
+  // and the logsumexp.
+  EXPECT_EQ(memory.in_flight.value, 4 * (64 + 64 + 10 + 1));
+}
+
+TEST(ChunkMemoryTest, LowPrecisionKeepsMasterWeights) {
+  const ModelOptions options{.batch = 8, .dtype = DType::kBf16};
+  const Graph graph = BuildModel("mlp?layers=2&inputs=32&hidden=64&outputs=10", options).value();
+  const ChunkMemory memory = MemoryOf(graph, ChainOf(graph), {.layers = {0, 1}});
+  const int64_t parameters = 32 * 64 + 64 + 64 * 10 + 10;
+  EXPECT_EQ(memory.weights.value, 2 * parameters);
+  EXPECT_EQ(memory.states.value, 3 * 4 * parameters);  // Adam and the f32 master
+}
+
+TEST(ChunkMemoryTest, SgdHasNoState) {
+  const Graph graph = BuildModel("tiny-mlp", {.batch = 8, .optimizer = Optimizer::kSgd}).value();
+  EXPECT_EQ(MemoryOf(graph, ChainOf(graph), {.layers = {0, 3}}).states.value, 0);
+}
+
+TEST(ChunkMemoryTest, RecomputationKeepsOnlyWhatCrosses) {
+  const Graph graph = BuildModel("tiny-gpt?layers=4", {.batch = 8}).value();
+  const LayerChain chain = ChainOf(graph);
+  const ChunkMemory kept = MemoryOf(graph, chain, {.layers = {1, 2}});
+  const ChunkMemory again = MemoryOf(graph, chain, {.layers = {1, 2}, .recompute = true});
+  const int64_t boundary = 64 * 64 * 4;            // seq * hidden elements
+  EXPECT_EQ(again.in_flight.value, 2 * boundary);  // the run's input and its output
+  EXPECT_GT(kept.in_flight.value, 10 * again.in_flight.value);
+}
+
+// Against the checker: never less than what a Program needs, and not much more.
+TEST(ChunkMemoryTest, PeakBoundsTheCheckersPeak) {
+  for (const char* model :
+       {"tiny-gpt?layers=4", "mlp?layers=6&hidden=512", "gpt?layers=2&seq=128"}) {
+    for (const bool recompute : {false, true}) {
+      for (const int microbatches : {1, 4}) {
+        const Graph graph = BuildModel(model, {.batch = 16}).value();
+        const LayerChain chain = ChainOf(graph);
+        Plan plan;
+        plan.strategy = "test";
+        plan.batch = 16;
+        plan.microbatches = microbatches;
+        StagePlan stage;
+        stage.chunks = {{0, chain.size() - 1}};
+        stage.devices = {"a:0"};
+        stage.shares = {1};
+        stage.recompute = recompute;
+        // All forwards first: every microbatch is in flight.
+        stage.order =
+            ParseOrder("F*" + std::to_string(microbatches) + " B*" + std::to_string(microbatches),
+                       "")
+                .value();
+        plan.pipelines = {{{stage}}};
+        const Program program = LowerPlan(plan, graph).value();
+        const Verdict verdict = CheckProgram(program, {&graph, {}});
+        ASSERT_TRUE(verdict.ok()) << verdict.findings[0].message;
+        const ChunkMemory memory =
+            MemoryOf(graph, chain, {.layers = stage.chunks[0], .recompute = recompute});
+        const Bytes bound = memory.Peak(16 / microbatches, microbatches);
+        EXPECT_GE(bound, verdict.memory[0].peak) << model << recompute << microbatches;
+        EXPECT_LE(static_cast<double>(bound.value),
+                  1.15 * static_cast<double>(verdict.memory[0].peak.value))
+            << model << recompute << microbatches;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heddle
