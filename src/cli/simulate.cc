@@ -39,7 +39,7 @@ Result<Verdict> Check(const ProgramSource& source, const std::string& file) {
   return verdict;
 }
 
-// The keys of a plan come from the plan; a Program as text has none of its own bounds.
+// Bounds and planning time come from the plan; a Program as text has none: null.
 Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulation& simulation,
             double simulate_seconds) {
   Json json;
@@ -47,12 +47,11 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
   json["strategy"] = source.program.strategy;
   json["iteration_seconds"] = simulation.iteration.value;
   json["makespan_seconds"] = simulation.makespan.value;
-  if (source.is_plan) {
-    const Plan& plan = source.loaded.plan;
-    json["schedule_bound_seconds"] = plan.estimate.schedule_bound_seconds;
-    json["lower_bound_seconds"] = plan.estimate.lower_bound_seconds;
-    json["planning_seconds"] = plan.search.planning_seconds;
-  }
+  const Plan& plan = source.loaded.plan;
+  const auto of_plan = [&](double value) { return source.is_plan ? Json(value) : Json(); };
+  json["schedule_bound_seconds"] = of_plan(plan.estimate.schedule_bound_seconds);
+  json["lower_bound_seconds"] = of_plan(plan.estimate.lower_bound_seconds);
+  json["planning_seconds"] = of_plan(plan.search.planning_seconds);
   json["devices_used"] = source.program.devices.size();
   json["steady"] = simulation.steady;
   json["repetitions"] = simulation.repetitions;

@@ -92,8 +92,9 @@ void CheckSegments(const Program& program, const CheckOptions& options, Verdict&
 }
 
 Verdict CheckProgram(const Program& program, const CheckOptions& options) {
-  // Two repetitions show what one leaves behind; a third, whether it goes on growing.
-  const std::vector<Step> steps = UnrolledSteps(program, IsRelative(program) ? 3 : 2);
+  // Repetitions that are all the same must leave nothing behind, so one is enough; of others, the
+  // second shows what the first left, and the third whether that goes on growing.
+  const std::vector<Step> steps = UnrolledSteps(program, IsRelative(program) ? 3 : 1);
   Verdict verdict;
   verdict.memory.resize(program.devices.size());
   CheckSegments(program, options, verdict);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 
 #include "program/check_parts.h"
@@ -11,9 +12,17 @@
 namespace heddle {
 namespace {
 
-// Memory behind one or several names.
+// A part of a tensor: one of the Program's slices, the whole (-1), or a slice of our own.
+struct Part {
+  static constexpr int32_t kOwn = -2;
+  int32_t tensor;
+  int32_t slice;
+  Slice own;
+};
+
+// Memory behind one or several names. Nearly always it has one part.
 struct Storage {
-  std::vector<Slice> parts;  // disjoint
+  std::vector<Part> parts;  // disjoint
   Bytes bytes;
   int names = 1;
 };
@@ -21,8 +30,9 @@ struct Storage {
 // Walks one device's list in order and keeps account of its buffers.
 class BufferWalk {
  public:
-  BufferWalk(const Program& program, int32_t device, const CheckOptions& options, Verdict& verdict)
-      : p_(program), device_(device), options_(options), verdict_(verdict) {}
+  BufferWalk(const Program& program, bool relative, int32_t device, const CheckOptions& options,
+             Verdict& verdict)
+      : p_(program), relative_(relative), device_(device), options_(options), verdict_(verdict) {}
 
   void Run(const std::vector<Step>& steps) {
     const DeviceProgram& device = p_.devices[static_cast<size_t>(device_)];
@@ -36,7 +46,14 @@ class BufferWalk {
       for (index_ = 0; index_ < list.size() && good_; ++index_) Visit(device, list[index_]);
       if (!good_) break;
       if (step.section != Section::kBody) continue;
-      if (after_body.value >= 0 && live_ > after_body) {
+      // A body that is always the same must leave nothing behind; another, no more than the
+      // repetition before.
+      if (!relative_ && live_ > held_) {
+        Report(FindingKind::kLeak,
+               fmt::format("device {} ({}): {} is still live at the end of the body; was it not "
+                           "freed?",
+                           device_, device.name, LeftBehind(device)));
+      } else if (after_body.value >= 0 && live_ > after_body) {
         Report(FindingKind::kLeak, fmt::format("device {} ({}): {} more after each repetition",
                                                device_, device.name, ToText(live_ - after_body)));
       }
@@ -59,6 +76,20 @@ class BufferWalk {
     return role != Role::kInput && role != Role::kLoss;
   }
 
+  // The first buffer, in the order of the tensors, that is live but was not held at the start.
+  std::string LeftBehind(const DeviceProgram& device) const {
+    std::unordered_map<BufferKey, bool> held;
+    for (const BufferRef& ref : device.holds) held[KeyOf(ref, 0)] = true;
+    const BufferKey* first = nullptr;
+    for (const auto& [key, storage] : buffers_) {
+      if (storage == kFreed || held.contains(key)) continue;
+      const bool earlier = first == nullptr || std::tie(key.tensor, key.microbatch) <
+                                                   std::tie(first->tensor, first->microbatch);
+      if (earlier) first = &key;
+    }
+    return first == nullptr ? "a buffer" : PrintBuffer(p_, RefOf(*first));
+  }
+
   void Report(FindingKind kind, std::string message) {
     verdict_.Add({kind, device_, std::move(message)});
     good_ = false;
@@ -70,7 +101,8 @@ class BufferWalk {
 
   Storage* Find(const BufferRef& ref) {
     const auto found = buffers_.find(KeyOf(ref, step_.i));
-    return found == buffers_.end() ? nullptr : &storages_[found->second];
+    const bool live = found != buffers_.end() && found->second != kFreed;
+    return live ? &storages_[found->second] : nullptr;
   }
 
   void Grow(Bytes bytes) {
@@ -104,30 +136,32 @@ class BufferWalk {
     Storage* storage = Find(ref);
     if (storage == nullptr) return Write(ref);
     const Slice slice = p_.SliceOf(ref.tensor, ref.slice);
-    for (const Slice& part : storage->parts) {
-      if (!Overlap(part, slice)) continue;
+    for (const Part& part : storage->parts) {
+      if (!Overlap(SliceOf(part), slice)) continue;
       return Report(FindingKind::kOverwrite, Here(ref) + " is written while still live");
     }
     AddPart(*storage, ref);
   }
 
   void AddPart(Storage& storage, const BufferRef& ref) {
-    Slice slice = p_.SliceOf(ref.tensor, ref.slice);
-    const int64_t elements = ElementsOf(slice);
-    AddSlice(storage, ref.tensor, std::move(slice), elements);
+    AddPart(storage, {ref.tensor, ref.slice, {}}, p_.BytesOf(ref.tensor, ref.slice));
   }
 
-  void AddSlice(Storage& storage, int32_t tensor, Slice slice, int64_t elements) {
-    const Bytes bytes{elements * SizeOf(p_.tensor(tensor).dtype)};
-    storage.parts.push_back(std::move(slice));
+  void AddPart(Storage& storage, Part part, Bytes bytes) {
+    storage.parts.push_back(std::move(part));
     storage.bytes += bytes;
     Grow(bytes);
+  }
+
+  Slice SliceOf(const Part& part) const {
+    return part.slice == Part::kOwn ? part.own : p_.SliceOf(part.tensor, part.slice);
   }
 
   // True when the whole slice has been written.
   bool Covered(const Storage& storage, const Slice& slice) const {
     int64_t covered = 0;
-    for (const Slice& part : storage.parts) {
+    for (const Part& known : storage.parts) {
+      const Slice part = SliceOf(known);
       int64_t common = 1;
       for (size_t axis = 0; axis < slice.size(); ++axis) {
         const int64_t begin = std::max(part[axis].begin, slice[axis].begin);
@@ -143,9 +177,7 @@ class BufferWalk {
     if (!Tracked(ref.tensor)) return;
     const Storage* storage = Find(ref);
     if (storage != nullptr) {
-      if (storage->parts.size() == 1 && ref.slice < 0) {
-        if (storage->parts[0] == p_.SliceOf(ref.tensor, -1)) return;
-      }
+      if (storage->parts[0].slice == ref.slice) return;  // read as it was written: the usual case
       if (Covered(*storage, p_.SliceOf(ref.tensor, ref.slice))) return;
       return Report(FindingKind::kReadBeforeWrite, Here(ref) + " is not wholly written yet");
     }
@@ -153,7 +185,7 @@ class BufferWalk {
   }
 
   void Missing(const BufferRef& ref) {
-    if (!freed_.contains(KeyOf(ref, step_.i))) {
+    if (!buffers_.contains(KeyOf(ref, step_.i))) {
       return Report(FindingKind::kReadBeforeWrite, Here(ref) + " is used before it is written");
     }
     if (ref.version.present()) {
@@ -165,15 +197,16 @@ class BufferWalk {
   void Free(const BufferRef& ref) {
     if (!Tracked(ref.tensor)) return;
     const auto found = buffers_.find(KeyOf(ref, step_.i));
-    if (found == buffers_.end()) return Missing(ref);
+    if (found == buffers_.end() || found->second == kFreed) return Missing(ref);
     Storage& storage = storages_[found->second];
     if (--storage.names == 0) {
       live_ -= storage.bytes;
-      storage = Storage{};
+      storage.parts.clear();
+      storage.bytes = {};
+      storage.names = 1;
       spare_.push_back(found->second);
     }
-    freed_[found->first] = true;
-    buffers_.erase(found);
+    found->second = kFreed;
   }
 
   size_t NewStorage() {
@@ -281,8 +314,9 @@ class BufferWalk {
     const auto dim = static_cast<size_t>(from.dim);
     if (in.kind == CollectiveKind::kReduceScatter || from.dim < 0 || storage == nullptr) return;
     int64_t extent = 0;
-    for (const Slice& part : storage->parts) {
-      if (dim < part.size()) extent += part[dim].size();
+    for (const Part& part : storage->parts) {
+      const Slice slice = SliceOf(part);
+      if (dim < slice.size()) extent += slice[dim].size();
     }
     if (extent == from.sizes[rank]) return;
     Report(
@@ -312,7 +346,8 @@ class BufferWalk {
     }
     const size_t id = NewStorage();
     buffers_[KeyOf(ref, step_.i)] = id;
-    AddSlice(storages_[id], ref.tensor, std::move(slice), elements);
+    AddPart(storages_[id], {ref.tensor, Part::kOwn, std::move(slice)},
+            Bytes{elements * SizeOf(p_.tensor(ref.tensor).dtype)});
   }
 
   void VisitCompute(const Instruction& in) {
@@ -354,6 +389,7 @@ class BufferWalk {
   }
 
   const Program& p_;
+  bool relative_;
   int32_t device_;
   const CheckOptions& options_;
   Verdict& verdict_;
@@ -361,8 +397,8 @@ class BufferWalk {
   Step step_{};
   size_t index_ = 0;
   Bytes live_, peak_, held_;
-  std::unordered_map<BufferKey, size_t> buffers_;
-  std::unordered_map<BufferKey, bool> freed_;
+  static constexpr size_t kFreed = SIZE_MAX;
+  std::unordered_map<BufferKey, size_t> buffers_;  // storage of each name, or kFreed
   std::vector<Storage> storages_;
   std::vector<size_t> spare_;
 };
@@ -371,8 +407,9 @@ class BufferWalk {
 
 void CheckBuffers(const Program& program, const std::vector<Step>& steps,
                   const CheckOptions& options, Verdict& verdict) {
+  const bool relative = IsRelative(program);
   for (size_t d = 0; d < program.devices.size(); ++d) {
-    BufferWalk(program, static_cast<int32_t>(d), options, verdict).Run(steps);
+    BufferWalk(program, relative, static_cast<int32_t>(d), options, verdict).Run(steps);
   }
 }
 

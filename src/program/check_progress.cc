@@ -189,15 +189,9 @@ class Progress {
       if (state.step >= steps_.size()) continue;
       if (first < 0) first = static_cast<int32_t>(d);
       if (++shown > 4) break;
-      BufferRef ref;
-      ref.tensor = state.awaited.tensor;
-      ref.form = state.awaited.form;
-      if (state.awaited.microbatch != BufferKey::kNone) {
-        ref.microbatch = Index::At(static_cast<int32_t>(state.awaited.microbatch));
-      }
       message += fmt::format("{}{} waits for {}", message.empty() ? "" : "; ",
                              PlaceOf(p_, static_cast<int32_t>(d), steps_[state.step], state.index),
-                             PrintBuffer(p_, ref));
+                             PrintBuffer(p_, RefOf(state.awaited)));
     }
     if (first >= 0) verdict.Add({FindingKind::kDeadlock, first, "no device can go on: " + message});
   }

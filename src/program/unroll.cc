@@ -19,6 +19,18 @@ BufferKey KeyOf(const BufferRef& ref, int64_t i) {
   return key;
 }
 
+BufferRef RefOf(const BufferKey& key) {
+  BufferRef ref;
+  ref.tensor = key.tensor;
+  ref.form = key.form;
+  ref.replica = key.replica;
+  if (key.microbatch != BufferKey::kNone) {
+    ref.microbatch = Index::At(static_cast<int32_t>(key.microbatch));
+  }
+  if (key.version != BufferKey::kNone) ref.version = Index::At(static_cast<int32_t>(key.version));
+  return ref;
+}
+
 bool IsRelative(const Program& program) {
   for (const DeviceProgram& device : program.devices) {
     for (const Instruction& in : device.list(Section::kBody)) {

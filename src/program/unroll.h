@@ -34,6 +34,9 @@ struct BufferKey {
 
 BufferKey KeyOf(const BufferRef& ref, int64_t i);
 
+// A name for messages: the key as it stands, with nothing relative in it.
+BufferRef RefOf(const BufferKey& key);
+
 // Whether any operand of the body depends on the repetition.
 bool IsRelative(const Program& program);
 

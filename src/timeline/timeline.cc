@@ -24,7 +24,7 @@ Status Validate(const Timeline& timeline) {
       return BadInput("timeline", fmt::format("an event names lane {}", event->lane));
     }
     const Lane& lane = timeline.lanes[static_cast<size_t>(event->lane)];
-    if (event->end < event->start) {
+    if (!(event->end >= event->start)) {  // nor is either not a number
       return BadInput("timeline", fmt::format("an event of {} ends before it starts", lane.name));
     }
     if (lane.kind != LaneKind::kCompute) continue;

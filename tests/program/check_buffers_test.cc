@@ -60,10 +60,10 @@ TEST(CheckBuffersTest, VersionUsedAfterItWasFreed) {
 }
 
 TEST(CheckBuffersTest, VersionThatDoesNotExistYet) {
-  EXPECT_THAT(Mutant("4-async-versions").On(0, "compute F0 #i+2 @i+1", "compute F0 #i+2 @i+2")
-                  .Findings(),
-              HasSubstr("read before write: device 0 (a:0), body 0, instruction 1: compute F0 "
-                        "#i+2 @i+2: w0@i+2 is used before it is written"));
+  EXPECT_THAT(
+      Mutant("4-async-versions").On(0, "compute F0 #i+2 @i+1", "compute F0 #i+2 @i+2").Findings(),
+      HasSubstr("read before write: device 0 (a:0), body 0, instruction 1: compute F0 "
+                "#i+2 @i+2: w0@i+2 is used before it is written"));
 }
 
 TEST(CheckBuffersTest, Overwrite) {
@@ -73,10 +73,9 @@ TEST(CheckBuffersTest, Overwrite) {
 }
 
 // What a body does not free is in the way of its next repetition.
-TEST(CheckBuffersTest, OverwriteInTheNextRepetition) {
+TEST(CheckBuffersTest, LeftBehindByTheBody) {
   EXPECT_THAT(Mutant("1-1f1b").On(1, "free d1#3", "").Findings(),
-              HasSubstr("overwrite: device 1 (a:1), body 1, instruction 24: compute B1 #3 acc: "
-                        "d1#3 is written while still live"));
+              HasSubstr("leak: device 1 (a:1): d1#3 is still live at the end of the body"));
 }
 
 TEST(CheckBuffersTest, PartReceivedTwice) {
@@ -153,7 +152,9 @@ TEST(CheckBuffersTest, AliasFaults) {
   EXPECT_THAT(Mutant::OfText(kAlias).On(0, "alias y = x", "").Findings(),
               HasSubstr("compute Y: y is used before it is written"));
   EXPECT_THAT(Mutant::OfText(kAlias).On(0, "free y", "").Findings(),
-              HasSubstr("overwrite: device 0 (a:0), body 1, instruction 1: alias y = x: y is live "
+              HasSubstr("leak: device 0 (a:0): y is still live at the end of the body"));
+  EXPECT_THAT(Mutant::OfText(kAlias).On(0, "alias y = x", "alias y = x\nalias y = x").Findings(),
+              HasSubstr("overwrite: device 0 (a:0), body 0, instruction 2: alias y = x: y is live "
                         "already"));
   EXPECT_THAT(Mutant::OfText(kAlias).On(0, "compute X", "").Findings(),
               HasSubstr("alias y = x: x is used before it is written"));

@@ -16,23 +16,23 @@ TEST(CheckCoverageTest, LayerMissing) {
 
 TEST(CheckCoverageTest, BackwardOfALayerMissing) {
   // Device 1 passes the gradient on without computing the weight's part of layer 1.
-  EXPECT_THAT(Mutant("1-1f1b").Replace("segment B1 backward layers 1..1", "segment B1 other")
-                  .Findings(),
-              HasSubstr("layer missing: layer 1, backward (input), of microbatch 0"));
+  EXPECT_THAT(
+      Mutant("1-1f1b").Replace("segment B1 backward layers 1..1", "segment B1 other").Findings(),
+      HasSubstr("layer missing: layer 1, backward (input), of microbatch 0"));
 }
 
 TEST(CheckCoverageTest, LayerTwice) {
-  EXPECT_THAT(Mutant("1-1f1b").Replace("segment F1 forward layers 1..1",
-                                       "segment F1 forward layers 1..2")
+  EXPECT_THAT(Mutant("1-1f1b")
+                  .Replace("segment F1 forward layers 1..1", "segment F1 forward layers 1..2")
                   .Findings(),
               HasSubstr("layer twice: layer 2, forward, of microbatch 0 is computed twice for some "
                         "samples"));
 }
 
 TEST(CheckCoverageTest, MicrobatchComputedTwice) {
-  EXPECT_THAT(Mutant("5-local-sgd").On(1, "compute F #3 ^1", "compute F #3 ^1\ncompute F #3 ^1")
-                  .Findings(),
-              HasSubstr("layer twice: layer 0, forward, of microbatch 3"));
+  EXPECT_THAT(
+      Mutant("5-local-sgd").On(1, "compute F #3 ^1", "compute F #3 ^1\ncompute F #3 ^1").Findings(),
+      HasSubstr("layer twice: layer 0, forward, of microbatch 3"));
 }
 
 TEST(CheckCoverageTest, MicrobatchNotComputedAtAll) {
@@ -70,9 +70,9 @@ TEST(CheckCoverageTest, SharesThatOverlap) {
 
 TEST(CheckCoverageTest, JointWorkCountsOnce) {
   // Without the mark three devices compute the same rows.
-  EXPECT_THAT(Mutant("3-spmd-matmul").Replace("rows 0:4 joint", "rows 0:4", "segment mm.1")
-                  .Findings(),
-              HasSubstr("layer twice: layer 0, forward, of microbatch 0"));
+  EXPECT_THAT(
+      Mutant("3-spmd-matmul").Replace("rows 0:4 joint", "rows 0:4", "segment mm.1").Findings(),
+      HasSubstr("layer twice: layer 0, forward, of microbatch 0"));
 }
 
 TEST(CheckCoverageTest, RecomputationIsNotASecondForward) {

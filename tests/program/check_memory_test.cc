@@ -19,7 +19,8 @@ std::string MemoryOf(const Verdict& verdict) {
 // A weight or its gradient has 256*256*4 = 262144 bytes, an activation or its gradient 1024.
 //   device 0, at B0 #0: w, g, x1#0..3, d1#0..1             device 1, at B1 #1: w, g, x1#1..3,
 //   device 2, at B2 #1: w, g, x2#1..3, x3#1..2, d3#1,        x2#1..3, d2#1..2, d1#0..1
-//             d2#0..1                                      device 3, at B3 #2: w, g, x3#2..3, d3#1..2
+//             d2#0..1                                      device 3, at B3 #2: w, g, x3#2..3,
+//             d3#1..2
 TEST(CheckMemoryTest, OneForwardOneBackward) {
   EXPECT_EQ(MemoryOf(Mutant("1-1f1b").Check()),
             "530432 262144\n"

@@ -19,15 +19,15 @@ TEST(CheckMessagesTest, ReceiveWithoutSend) {
 }
 
 TEST(CheckMessagesTest, SendToTheWrongDevice) {
-  const std::string found = Mutant("1-1f1b").On(1, "send d1#3 to 0 tag 3", "send d1#3 to 3 tag 3")
-                                .Findings();
+  const std::string found =
+      Mutant("1-1f1b").On(1, "send d1#3 to 0 tag 3", "send d1#3 to 3 tag 3").Findings();
   EXPECT_THAT(found, HasSubstr("unmatched send: device 1 (a:1)"));
   EXPECT_THAT(found, HasSubstr("unmatched receive: device 0 (a:0)"));
 }
 
 TEST(CheckMessagesTest, WrongTag) {
-  const std::string found = Mutant("1-1f1b").On(0, "send x1#1 to 1 tag 1", "send x1#1 to 1 tag 7")
-                                .Findings();
+  const std::string found =
+      Mutant("1-1f1b").On(0, "send x1#1 to 1 tag 1", "send x1#1 to 1 tag 7").Findings();
   EXPECT_THAT(found, HasSubstr("unmatched send: device 0 (a:0), body 0, instruction 3: "
                                "send x1#1 to 1 tag 7"));
   EXPECT_THAT(found, HasSubstr("unmatched receive: device 1 (a:1), body 0, instruction 1: "
@@ -46,11 +46,10 @@ TEST(CheckMessagesTest, MicrobatchesSwappedOnOneEnd) {
 }
 
 TEST(CheckMessagesTest, SlicesDiffer) {
-  EXPECT_THAT(Mutant("2-uneven-shares")
-                  .On(3, "recv x1#0[2:3] from 0", "recv x1#0[0:1] from 0")
-                  .Findings(),
-              HasSubstr("message mismatch: device 0 (a:0), body 0, instruction 2: "
-                        "send x1#0[2:3] to 3 meets device 3 (b:1)"));
+  EXPECT_THAT(
+      Mutant("2-uneven-shares").On(3, "recv x1#0[2:3] from 0", "recv x1#0[0:1] from 0").Findings(),
+      HasSubstr("message mismatch: device 0 (a:0), body 0, instruction 2: "
+                "send x1#0[2:3] to 3 meets device 3 (b:1)"));
 }
 
 TEST(CheckMessagesTest, TensorsDiffer) {
@@ -61,11 +60,11 @@ TEST(CheckMessagesTest, TensorsDiffer) {
 
 // In the asynchronous golden the fault shows in the repetition after the one that makes it.
 TEST(CheckMessagesTest, RelativeMicrobatchesDiffer) {
-  EXPECT_THAT(Mutant("4-async-versions").On(1, "recv x1#i+2 from 0", "recv x1#i+3 from 0")
-                  .Findings(),
-              HasSubstr("message mismatch: device 0 (a:0), body 0, instruction 2: "
-                        "send x1#i+2 to 1 meets device 1 (a:1), body 0, instruction 0: "
-                        "recv x1#i+3 from 0"));
+  EXPECT_THAT(
+      Mutant("4-async-versions").On(1, "recv x1#i+2 from 0", "recv x1#i+3 from 0").Findings(),
+      HasSubstr("message mismatch: device 0 (a:0), body 0, instruction 2: "
+                "send x1#i+2 to 1 meets device 1 (a:1), body 0, instruction 0: "
+                "recv x1#i+3 from 0"));
 }
 
 TEST(CheckMessagesTest, FormsMayDiffer) {
@@ -82,7 +81,8 @@ constexpr char kReduce1[] = "all-reduce gw1 gb1 over dp ring";
 
 TEST(CheckMessagesTest, CollectiveOfAnotherKind) {
   EXPECT_THAT(
-      Mutant("6-split-backward").On(1, kReduce1, "broadcast gw1 gb1 over dp root 0 ring")
+      Mutant("6-split-backward")
+          .On(1, kReduce1, "broadcast gw1 gb1 over dp root 0 ring")
           .Findings(),
       HasSubstr("collective disagrees: device 0 (a:0), body 0, instruction 6: "
                 "all-reduce gw1 gb1 over dp ring meets device 1 (a:1), body 0, instruction 6: "
@@ -150,9 +150,8 @@ TEST(CheckMessagesTest, CollectivesInAnotherOrder) {
 
 // What a member brings must have the size that the collective states for it.
 TEST(CheckMessagesTest, ShardOfAnotherSize) {
-  const std::string found = Mutant("3-spmd-matmul")
-                                .Replace("writes y~s#[:,0:5]", "writes y~s#[:,0:4]")
-                                .Findings();
+  const std::string found =
+      Mutant("3-spmd-matmul").Replace("writes y~s#[:,0:5]", "writes y~s#[:,0:4]").Findings();
   EXPECT_THAT(found, HasSubstr("collective disagrees: device 0 (a:0), body 0, instruction 1"));
   EXPECT_THAT(found, HasSubstr("y~s#0 holds 4 along axis 1, not 5"));
 }

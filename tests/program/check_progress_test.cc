@@ -121,11 +121,11 @@ TEST(CheckProgressTest, CollectivesOfTwoGroupsCrossed) {
 
 // Device 2 waits for the gradient of microbatch 1 before it has run its forward.
 TEST(CheckProgressTest, OneWaitTooEarlyStopsTheWholePipeline) {
-  const std::string found = Mutant("1-1f1b")
-                                .On(2, "recv d3#1 from 3 tag 1", "")
-                                .On(2, "recv d3#0 from 3",
-                                    "recv d3#0 from 3\nrecv d3#1 from 3 tag 1\nwait d3#1")
-                                .Findings();
+  const std::string found =
+      Mutant("1-1f1b")
+          .On(2, "recv d3#1 from 3 tag 1", "")
+          .On(2, "recv d3#0 from 3", "recv d3#0 from 3\nrecv d3#1 from 3 tag 1\nwait d3#1")
+          .Findings();
   EXPECT_THAT(found, HasSubstr("device 0 (a:0), body 0, instruction 10: compute B0 #0 waits for "
                                "d1#0"));
   EXPECT_THAT(found, HasSubstr("device 2 (a:2), body 0, instruction 6: wait d3#1 waits for d3#1"));
