@@ -1,7 +1,5 @@
 // heddle check: is a plan's Program, or a Program as text, well formed?
 
-#include "program/check.h"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -14,11 +12,7 @@ namespace {
 
 Status Run(const ProgramFlags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const ProgramSource source, LoadProgramSource(flags));
-  HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(source.program, source.GetCluster()));
-  CheckOptions options;
-  options.graph = source.GetGraph();
-  for (const DeviceId id : ids) options.capacity.push_back(source.GetCluster().type_of(id).memory);
-  const Verdict verdict = CheckProgram(source.program, options);
+  HEDDLE_ASSIGN(const Verdict verdict, CheckSource(source));
   if (terminal.json) {
     Json json;
     json["schema"] = "heddle.check/1";
@@ -27,12 +21,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
     for (const Finding& finding : verdict.findings) {
       json["findings"].push_back({{"kind", NameOf(finding.kind)}, {"message", finding.message}});
     }
-    json["memory"] = Json::array();
-    for (size_t d = 0; d < ids.size(); ++d) {
-      json["memory"].push_back({{"device", source.program.devices[d].name},
-                                {"peak_bytes", verdict.memory[d].peak.value},
-                                {"capacity_bytes", options.capacity[d].value}});
-    }
+    json["memory"] = MemoryJson(source, verdict);
     terminal.PrintJson(json);
   }
   if (!verdict.ok()) {
@@ -41,10 +30,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
       rest += fmt::format("{}{}: {}", rest.empty() ? "also " : "\n  also ",
                           NameOf(verdict.findings[k].kind), verdict.findings[k].message);
     }
-    const Finding& first = verdict.findings[0];
-    const ErrorKind kind =
-        first.kind == FindingKind::kMemory ? ErrorKind::kInfeasible : ErrorKind::kBadInput;
-    return Error{kind, flags.file, fmt::format("{}: {}", NameOf(first.kind), first.message), rest};
+    return ErrorOf(verdict, flags.file, rest);
   }
   if (!terminal.json) {
     Bytes peak;

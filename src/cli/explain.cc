@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/program_source.h"
 #include "report/summary.h"
 
 namespace heddle {
@@ -28,14 +29,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   json["schema"] = "heddle.explanation/1";
   json.erase("cluster");
   json["bottleneck"] = BottleneckSentence(evaluation.simulation, *loaded.cluster);
-  json["devices"] = Json::array();
-  for (const DeviceUse& use : evaluation.simulation.devices) {
-    json["devices"].push_back({{"device", use.device},
-                               {"busy_seconds", use.busy.value},
-                               {"idle_seconds", use.idle.value},
-                               {"sent_bytes", use.sent.value},
-                               {"received_bytes", use.received.value}});
-  }
+  json["devices"] = DevicesJson(evaluation.simulation);
   terminal.PrintJson(json);
   return Ok();
 }

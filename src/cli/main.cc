@@ -1,4 +1,4 @@
-// heddle: plans, simulates and runs distributed training on mixed clusters.
+// heddle: plans and simulates distributed training on mixed clusters.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ int Fail(const Error& error, const Terminal& terminal) {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "heddle plans, simulates and runs distributed training of deep networks on mixed clusters.",
+      "heddle plans and simulates distributed training of deep networks on mixed clusters.",
       "heddle");
   Terminal terminal = FindTerminal();
   app.set_version_flag("--version", "heddle " HEDDLE_VERSION);

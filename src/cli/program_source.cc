@@ -64,4 +64,43 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   return source;
 }
 
+Result<Verdict> CheckSource(const ProgramSource& source) {
+  HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(source.program, source.GetCluster()));
+  CheckOptions options;
+  options.graph = source.GetGraph();
+  for (const DeviceId id : ids) options.capacity.push_back(source.GetCluster().type_of(id).memory);
+  return CheckProgram(source.program, options);
+}
+
+Error ErrorOf(const Verdict& verdict, const std::string& file, const std::string& hint) {
+  const Finding& first = verdict.findings[0];
+  const bool memory = first.kind == FindingKind::kMemory;
+  return {memory ? ErrorKind::kInfeasible : ErrorKind::kBadInput, file,
+          fmt::format("{}: {}", NameOf(first.kind), first.message), hint};
+}
+
+Json MemoryJson(const ProgramSource& source, const Verdict& verdict) {
+  Json rows = Json::array();
+  const Cluster& cluster = source.GetCluster();
+  for (size_t d = 0; d < source.program.devices.size(); ++d) {
+    const std::string& name = source.program.devices[d].name;
+    rows.push_back({{"device", name},
+                    {"peak_bytes", verdict.memory[d].peak.value},
+                    {"capacity_bytes", cluster.type_of(*cluster.FindDevice(name)).memory.value}});
+  }
+  return rows;
+}
+
+Json DevicesJson(const Simulation& simulation) {
+  Json rows = Json::array();
+  for (const DeviceUse& use : simulation.devices) {
+    rows.push_back({{"device", use.device},
+                    {"busy_seconds", use.busy.value},
+                    {"idle_seconds", use.idle.value},
+                    {"sent_bytes", use.sent.value},
+                    {"received_bytes", use.received.value}});
+  }
+  return rows;
+}
+
 }  // namespace heddle

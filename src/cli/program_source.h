@@ -5,7 +5,9 @@
 #include <string>
 
 #include "cli/command.h"
+#include "program/check.h"
 #include "program/program.h"
+#include "simulate/simulator.h"
 
 namespace heddle {
 
@@ -31,5 +33,15 @@ struct ProgramSource {
 };
 
 Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags);
+
+// The checker's verdict with the cluster's memory limits.
+Result<Verdict> CheckSource(const ProgramSource& source);
+
+// The first finding as an error: too little memory is infeasible, the rest bad input.
+Error ErrorOf(const Verdict& verdict, const std::string& file, const std::string& hint);
+
+// Rows of the keys `memory` and `devices`.
+Json MemoryJson(const ProgramSource& source, const Verdict& verdict);
+Json DevicesJson(const Simulation& simulation);
 
 }  // namespace heddle

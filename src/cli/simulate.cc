@@ -8,11 +8,9 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
-#include "program/check.h"
 #include "report/gantt.h"
 #include "report/perfetto.h"
 #include "report/summary.h"
-#include "simulate/simulator.h"
 
 namespace heddle {
 namespace {
@@ -23,21 +21,6 @@ struct Flags {
   bool network = false;
   int max_rows = 16;
 };
-
-Result<Verdict> Check(const ProgramSource& source, const std::string& file) {
-  HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(source.program, source.GetCluster()));
-  CheckOptions options;
-  options.graph = source.GetGraph();
-  for (const DeviceId id : ids) options.capacity.push_back(source.GetCluster().type_of(id).memory);
-  Verdict verdict = CheckProgram(source.program, options);
-  for (const Finding& finding : verdict.findings) {
-    const bool memory = finding.kind == FindingKind::kMemory;
-    return Error{memory ? ErrorKind::kInfeasible : ErrorKind::kBadInput, file,
-                 fmt::format("{}: {}", NameOf(finding.kind), finding.message),
-                 "heddle check lists all findings"};
-  }
-  return verdict;
-}
 
 // Bounds and planning time come from the plan; a Program as text has none: null.
 Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulation& simulation,
@@ -58,23 +41,8 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
   json["instructions"] = simulation.instructions;
   json["events"] = simulation.timeline.events.size();
   json["simulate_seconds"] = simulate_seconds;
-  json["devices"] = Json::array();
-  for (const DeviceUse& use : simulation.devices) {
-    json["devices"].push_back({{"device", use.device},
-                               {"busy_seconds", use.busy.value},
-                               {"idle_seconds", use.idle.value},
-                               {"sent_bytes", use.sent.value},
-                               {"received_bytes", use.received.value}});
-  }
-  json["memory"] = Json::array();
-  for (size_t d = 0; d < source.program.devices.size(); ++d) {
-    const std::string& name = source.program.devices[d].name;
-    const Cluster& cluster = source.GetCluster();
-    json["memory"].push_back(
-        {{"device", name},
-         {"peak_bytes", verdict.memory[d].peak.value},
-         {"capacity_bytes", cluster.type_of(*cluster.FindDevice(name)).memory.value}});
-  }
+  json["devices"] = DevicesJson(simulation);
+  json["memory"] = MemoryJson(source, verdict);
   return json;
 }
 
@@ -85,7 +53,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     return BadInput("--links", fmt::format("\"{}\" is unknown", flags.program.links),
                     "shared, exclusive or channels");
   }
-  HEDDLE_ASSIGN(const Verdict verdict, Check(source, flags.program.file));
+  HEDDLE_ASSIGN(const Verdict verdict, CheckSource(source));
+  if (!verdict.ok()) {
+    return ErrorOf(verdict, flags.program.file, "heddle check lists all findings");
+  }
   std::unique_ptr<OpCost> cost;
   if (source.GetGraph() != nullptr) {
     cost = std::make_unique<OpCost>(*source.GetGraph(), source.profile.get());
