@@ -122,7 +122,7 @@ Result<double> JsonField::AsNumber() const {
 }
 
 JsonField JsonField::Element(size_t index) const {
-  CHECK(json_->is_array() && index < json_->size());
+  HEDDLE_CHECK(json_->is_array() && index < json_->size());
   return JsonField((*json_)[index], file_, fmt::format("{}[{}]", path_, index));
 }
 

@@ -48,15 +48,15 @@ class [[nodiscard]] Result {
 
   bool ok() const { return state_.index() == 0; }
   const T& value() const& {
-    CHECK(ok());
+    HEDDLE_CHECK(ok());
     return std::get<0>(state_);
   }
   T&& value() && {
-    CHECK(ok());
+    HEDDLE_CHECK(ok());
     return std::get<0>(std::move(state_));
   }
   const Error& error() const {
-    CHECK(!ok());
+    HEDDLE_CHECK(!ok());
     return std::get<1>(state_);
   }
 

@@ -25,12 +25,12 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
     terminal.PrintJson(json);
   }
   if (!verdict.ok()) {
-    std::string rest;
+    Error error = ErrorOf(verdict, flags.file, "");
     for (size_t k = 1; k < verdict.findings.size() && k < 5; ++k) {
-      rest += fmt::format("{}{}: {}", rest.empty() ? "also " : "\n  also ",
-                          NameOf(verdict.findings[k].kind), verdict.findings[k].message);
+      error.what +=
+          fmt::format("\n  {}: {}", NameOf(verdict.findings[k].kind), verdict.findings[k].message);
     }
-    return ErrorOf(verdict, flags.file, rest);
+    return error;
   }
   if (!terminal.json) {
     Bytes peak;

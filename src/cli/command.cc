@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.h"
@@ -10,6 +11,7 @@
 namespace heddle {
 
 void Terminal::PrintJson(const Json& value) const {
+  printed_json = true;
   Print(value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -32,6 +34,17 @@ CLI::App* Commands::Add(const std::string& name, const std::string& about,
   CLI::App* command = app_.add_subcommand(name, about);
   command->footer("Example:\n  " + example);
   return command;
+}
+
+std::vector<std::string> Commands::Names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : actions_) names.push_back(entry.command->get_name());
+  return names;
+}
+
+bool Commands::Knows(const std::string& name) const {
+  const std::vector<std::string> names = Names();
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 Status Commands::Run(const Terminal& terminal) const {

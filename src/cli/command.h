@@ -19,6 +19,7 @@ struct Terminal {
   bool json = false;
   bool colour = false;  // standard output is a terminal and NO_COLOR is not set
   int width = 100;
+  mutable bool printed_json = false;  // a failure then adds no second object
 
   TableStyle style() const { return {colour, width}; }
 
@@ -40,6 +41,8 @@ class Commands {
   CLI::App* Add(const std::string& name, const std::string& about, const std::string& example);
   void OnRun(CLI::App* command, Action action) { actions_.push_back({command, std::move(action)}); }
   Status Run(const Terminal& terminal) const;
+  std::vector<std::string> Names() const;
+  bool Knows(const std::string& name) const;
 
  private:
   struct Entry {
@@ -82,5 +85,6 @@ void AddLowerCommand(Commands& commands);
 void AddModelsCommand(Commands& commands);
 void AddPlanCommand(Commands& commands);
 void AddSimulateCommand(Commands& commands);
+void AddVerifyCommand(Commands& commands);
 
 }  // namespace heddle

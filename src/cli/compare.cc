@@ -115,9 +115,9 @@ Status Run(const PlanFlags& flags, const Terminal& terminal) {
 
 void AddCompareCommand(Commands& commands) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App* command =
-      commands.Add("compare", "Plan with every strategy and compare",
-                   "heddle compare --model gpt?layers=24 --cluster examples/clusters/mixed4.toml");
+  CLI::App* command = commands.Add(
+      "compare", "Plan with every strategy and compare",
+      "heddle compare --model 'gpt?layers=24' --cluster examples/clusters/mixed4.toml");
   flags->AddTo(command);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

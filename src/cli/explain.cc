@@ -9,14 +9,15 @@
 namespace heddle {
 namespace {
 
-struct Flags {
-  std::string file;
-  std::string profile;
-};
-
-Status Run(const Flags& flags, const Terminal& terminal) {
-  HEDDLE_ASSIGN(const std::unique_ptr<Profile> profile, LoadOptionalProfile(flags.profile));
-  HEDDLE_ASSIGN(LoadedPlan loaded, LoadForUse(flags.file, profile.get()));
+Status Run(const ProgramFlags& flags, const Terminal& terminal) {
+  HEDDLE_ASSIGN(ProgramSource source, LoadProgramSource(flags));
+  if (!source.is_plan) {
+    return BadInput(flags.file, "is a Program, not a plan",
+                    "explain wants a plan.json; heddle simulate takes both");
+  }
+  HEDDLE_ASSIGN(const Verdict verdict, CheckSource(source));
+  if (!verdict.ok()) return ErrorOf(verdict, flags.file, "heddle check lists all findings");
+  LoadedPlan& loaded = source.loaded;
   HEDDLE_ASSIGN(const Evaluation evaluation,
                 EvaluateFitting(*loaded.planning, loaded.plan, /*keep_events=*/false));
   FillEstimate(*loaded.planning, evaluation, loaded.plan);
@@ -37,7 +38,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 }  // namespace
 
 void AddExplainCommand(Commands& commands) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProgramFlags>();
   CLI::App* command = commands.Add("explain", "Say why a plan takes as long as it does",
                                    "heddle explain plan.json");
   command->add_option("plan", flags->file, "plan.json")->required();

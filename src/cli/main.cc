@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "base/text.h"
 #include "cli/command.h"
 
 namespace heddle {
@@ -23,7 +24,7 @@ Terminal FindTerminal() {
 }
 
 int Fail(const Error& error, const Terminal& terminal) {
-  if (terminal.json) {
+  if (terminal.json && !terminal.printed_json) {
     Json json;
     json["schema"] = "heddle.error/1";
     json["exit_code"] = static_cast<int>(error.kind);
@@ -51,14 +52,21 @@ int Main(int argc, char** argv) {
   AddExplainCommand(commands);
   AddSimulateCommand(commands);
   AddCheckCommand(commands);
+  AddVerifyCommand(commands);
   AddLowerCommand(commands);
   AddModelsCommand(commands);
   AddDemoCommand(commands);
+  for (int k = 1; k < argc; ++k) terminal.json = terminal.json || std::string(argv[k]) == "--json";
+  if (argc > 1 && argv[1][0] != '-' && !commands.Knows(argv[1])) {
+    return Fail(Usage(std::string("unknown command \"") + argv[1] + "\"",
+                      SuggestName(argv[1], commands.Names())),
+                terminal);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ErrorKind::kUsage);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return Fail(Usage(error.what(), "see heddle --help, or heddle <command> --help"), terminal);
   }
   const Status status = commands.Run(terminal);
   return status.ok() ? 0 : Fail(status.error(), terminal);

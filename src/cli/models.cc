@@ -17,27 +17,29 @@ Status Run(const Terminal& terminal) {
                    {"parameters", Align::kRight},
                    {"layers", Align::kRight},
                    {"ops", Align::kRight},
-                   {"about"},
-                   {"keys"}});
+                   {"about"}});
+  TextTable defaults({{"name"}, {"keys and their defaults"}});
   for (const ZooEntry& entry : Zoo()) {
     HEDDLE_ASSIGN(const Graph graph, BuildModel(entry.name, {}));
     json["rows"].push_back({{"name", entry.name},
                             {"parameters", graph.parameter_count()},
                             {"layers", graph.layers().size()},
-                            {"ops", graph.ops().size()}});
+                            {"ops", graph.ops().size()},
+                            {"keys", entry.defaults}});
     std::string keys;
     for (const auto& [key, value] : entry.defaults) {
       keys += fmt::format("{}{}={}", keys.empty() ? "" : " ", key, value);
     }
     table.AddRow({entry.name, fmt::format("{}", graph.parameter_count()),
                   std::to_string(graph.layers().size()), std::to_string(graph.ops().size()),
-                  entry.about, keys});
+                  entry.about});
+    defaults.AddRow({entry.name, keys});
   }
   if (terminal.json) {
     terminal.PrintJson(json);
   } else {
-    terminal.Print(table.Print(terminal.style()) +
-                   "\nChange a key with name?key=value&key=value.\n");
+    terminal.Print(table.Print(terminal.style()) + "\n" + defaults.Print({terminal.colour, 0}) +
+                   "\nChange a key with 'name?key=value&key=value'.\n");
   }
   return Ok();
 }

@@ -46,7 +46,7 @@ void AddPlanCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       commands.Add("plan", "Plan the training of a model on a cluster",
-                   "heddle plan --model gpt?layers=24 --cluster examples/clusters/mixed4.toml "
+                   "heddle plan --model 'gpt?layers=24' --cluster examples/clusters/mixed4.toml "
                    "--strategy 1f1b -o plan.json");
   flags->plan.AddTo(command);
   std::string names;

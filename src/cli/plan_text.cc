@@ -39,6 +39,10 @@ std::string Layers(const StagePlan& stage, const Graph& graph) {
   return Join(runs, ", ");
 }
 
+std::string Counted(int64_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 double LargestFill(const Estimate& estimate, const std::vector<std::string>& devices) {
   double fill = 0;
   for (const Estimate::Memory& memory : estimate.memory) {
@@ -57,9 +61,11 @@ std::string Away(double seconds, double bound) {
 }  // namespace
 
 std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& style) {
-  std::string out = fmt::format("{} of {} · batch {} in {} microbatches · {} devices · {} · {}\n\n",
-                                plan.strategy, plan.model, plan.batch, plan.microbatches,
-                                plan.devices_used(), NameOf(plan.dtype), NameOf(plan.optimizer));
+  std::string out =
+      fmt::format("{} of {} · batch {} in {} · {} · {} · {}\n\n", plan.strategy, plan.model,
+                  plan.batch, Counted(plan.microbatches, "microbatch", "microbatches"),
+                  Counted(plan.devices_used(), "device", "devices"), NameOf(plan.dtype),
+                  NameOf(plan.optimizer));
   TextTable table(
       {{"stage"}, {"layers"}, {"devices"}, {"shares"}, {"memory", Align::kRight}, {"order"}});
   constexpr size_t kMostRows = 24;
@@ -90,8 +96,9 @@ std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& sty
                      Away(estimate.iteration_seconds, estimate.schedule_bound_seconds),
                      ToText(Seconds{estimate.lower_bound_seconds}),
                      Away(estimate.iteration_seconds, estimate.lower_bound_seconds));
-  out += fmt::format("planned in  {}, {} candidates simulated\n",
-                     ToText(Seconds{plan.search.planning_seconds}), plan.search.candidates);
+  out +=
+      fmt::format("planned in  {}, {} simulated\n", ToText(Seconds{plan.search.planning_seconds}),
+                  Counted(plan.search.candidates, "candidate", "candidates"));
   for (const std::string& note : plan.search.notes) out += "note        " + note + "\n";
   return out;
 }

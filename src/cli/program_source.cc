@@ -13,8 +13,9 @@ void ProgramFlags::AddTo(CLI::App* command, bool with_links) {
   command->add_option("--cluster", cluster, "The cluster of a Program given as text");
   command->add_option("--profile", profile, "The profile the plan was made with");
   if (with_links) {
-    command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
-        ->capture_default_str();
+    command->add_option("--links", links,
+                        "How transfers share links: shared, exclusive, channels; the plan's "
+                        "unless given");
   }
 }
 
@@ -38,8 +39,18 @@ Status FindGraph(const std::string& file, ProgramSource& source) {
 
 }  // namespace
 
+Result<LinkModel> LinksOf(const ProgramFlags& flags, const ProgramSource& source) {
+  if (flags.links.empty()) {
+    return source.is_plan ? source.loaded.planning->options.links : LinkModel::kShared;
+  }
+  if (const auto links = ParseLinkModel(flags.links)) return *links;
+  return BadInput("--links", fmt::format("\"{}\" is unknown", flags.links),
+                  "shared, exclusive or channels");
+}
+
 Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   ProgramSource source;
+  source.file = flags.file;
   HEDDLE_ASSIGN(source.profile, LoadOptionalProfile(flags.profile));
   HEDDLE_ASSIGN(const std::string text, ReadFile(flags.file));
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -64,8 +75,37 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   return source;
 }
 
+namespace {
+
+// Whether every collective's algorithm exists for its kind and group on this cluster.
+Status CheckCollectives(const ProgramSource& source, const std::vector<DeviceId>& ids) {
+  const NetworkCost network(source.GetCluster());
+  const std::vector<Bytes> sizes = {Bytes{1}};
+  for (const DeviceProgram& device : source.program.devices) {
+    for (const auto& list : device.sections) {
+      for (const Instruction& in : list) {
+        if (in.code != OpCode::kCollective) continue;
+        std::vector<DeviceId> group;
+        for (const int32_t member : source.program.group(in.target).devices) {
+          group.push_back(ids[static_cast<size_t>(member)]);
+        }
+        if (network.Supports({in.kind, group, sizes, in.algorithm, in.tag})) continue;
+        return BadInput(
+            source.file,
+            fmt::format("there is no {} {} over the devices of group {}", NameOf(in.algorithm),
+                        NameOf(in.kind), source.program.group(in.target).name),
+            "ring always exists");
+      }
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Result<Verdict> CheckSource(const ProgramSource& source) {
   HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(source.program, source.GetCluster()));
+  HEDDLE_RETURN_IF_ERROR(CheckCollectives(source, ids));
   CheckOptions options;
   options.graph = source.GetGraph();
   for (const DeviceId id : ids) options.capacity.push_back(source.GetCluster().type_of(id).memory);

@@ -15,12 +15,13 @@ struct ProgramFlags {
   std::string file;
   std::string cluster;
   std::string profile;
-  std::string links = "shared";
+  std::string links;  // empty: the plan's, or shared
 
   void AddTo(CLI::App* command, bool with_links);
 };
 
 struct ProgramSource {
+  std::string file;
   std::unique_ptr<Profile> profile;
   LoadedPlan loaded;                 // when the file is a plan
   std::unique_ptr<Cluster> cluster;  // when it is a Program
@@ -33,6 +34,9 @@ struct ProgramSource {
 };
 
 Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags);
+
+// The link model to simulate with.
+Result<LinkModel> LinksOf(const ProgramFlags& flags, const ProgramSource& source);
 
 // The checker's verdict with the cluster's memory limits.
 Result<Verdict> CheckSource(const ProgramSource& source);

@@ -11,6 +11,7 @@
 #include "report/gantt.h"
 #include "report/perfetto.h"
 #include "report/summary.h"
+#include "report/text_width.h"
 
 namespace heddle {
 namespace {
@@ -30,7 +31,14 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
   json["strategy"] = source.program.strategy;
   json["iteration_seconds"] = simulation.iteration.value;
   json["makespan_seconds"] = simulation.makespan.value;
-  const Plan& plan = source.loaded.plan;
+  Plan plan = source.loaded.plan;
+  if (source.is_plan) {
+    Evaluation evaluation;
+    evaluation.program = source.program;
+    evaluation.verdict = verdict;
+    evaluation.simulation = simulation;
+    FillEstimate(*source.loaded.planning, evaluation, plan);
+  }
   const auto of_plan = [&](double value) { return source.is_plan ? Json(value) : Json(); };
   json["schedule_bound_seconds"] = of_plan(plan.estimate.schedule_bound_seconds);
   json["lower_bound_seconds"] = of_plan(plan.estimate.lower_bound_seconds);
@@ -48,11 +56,7 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
 
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(ProgramSource source, LoadProgramSource(flags.program));
-  const auto links = ParseLinkModel(flags.program.links);
-  if (!links) {
-    return BadInput("--links", fmt::format("\"{}\" is unknown", flags.program.links),
-                    "shared, exclusive or channels");
-  }
+  HEDDLE_ASSIGN(const LinkModel links, LinksOf(flags.program, source));
   HEDDLE_ASSIGN(const Verdict verdict, CheckSource(source));
   if (!verdict.ok()) {
     return ErrorOf(verdict, flags.program.file, "heddle check lists all findings");
@@ -66,7 +70,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   const auto start = std::chrono::steady_clock::now();
   terminal.Progress("simulating …");
   Result<Simulation> simulated =
-      Simulate(source.program, source.GetCluster(), seconds, {*links, true, 0});
+      Simulate(source.program, source.GetCluster(), seconds, {links, true, 0});
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Simulation simulation, std::move(simulated));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
@@ -87,10 +91,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
       source.program.microbatch_rows.size() == 1 && source.program.has_section(Section::kPrologue);
   gantt.repetitions = small ? std::min(simulation.repetitions, 6) : 1;
   terminal.Print(DrawGantt(simulation.timeline, gantt));
-  terminal.Print(fmt::format("\n{} links · iteration {} · first iteration {} · {}\n",
-                             NameOf(*links), ToText(simulation.iteration),
-                             ToText(simulation.makespan),
-                             BottleneckSentence(simulation, source.GetCluster())));
+  terminal.Print(
+      fmt::format("\nlinks {} · iteration {} · first iteration {}\n{}", NameOf(links),
+                  ToText(simulation.iteration), ToText(simulation.makespan),
+                  Wrapped(BottleneckSentence(simulation, source.GetCluster()), terminal.width)));
   if (!flags.trace.empty()) {
     terminal.Print(fmt::format("Trace written to {}: open it in ui.perfetto.dev.\n", flags.trace));
   }
@@ -106,7 +110,9 @@ void AddSimulateCommand(Commands& commands) {
   flags->program.AddTo(command, true);
   command->add_option("--trace", flags->trace, "Write a Perfetto/Chrome trace to this file");
   command->add_flag("--network", flags->network, "Draw each device's network beside its compute");
-  command->add_option("--rows", flags->max_rows, "Most devices to draw")->capture_default_str();
+  command->add_option("--rows", flags->max_rows, "Most devices to draw")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

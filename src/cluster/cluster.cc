@@ -44,7 +44,7 @@ const std::vector<Wire>& Cluster::wires() const { return state_->topology.wires;
 int Cluster::device_count() const { return state_->topology.device_count(); }
 
 const Device& Cluster::device(DeviceId id) const {
-  CHECK(id.valid() && id.value < device_count());
+  HEDDLE_CHECK(id.valid() && id.value < device_count());
   return devices()[static_cast<size_t>(id.value)];
 }
 
@@ -65,8 +65,8 @@ std::optional<DeviceId> Cluster::FindDevice(std::string_view name) const {
 }
 
 const Route& Cluster::RouteBetween(DeviceId from, DeviceId to) const {
-  CHECK(from.valid() && from.value < device_count());
-  CHECK(to.valid() && to.value < device_count());
+  HEDDLE_CHECK(from.valid() && from.value < device_count());
+  HEDDLE_CHECK(to.valid() && to.value < device_count());
   return state_->routes.Between(from, to);
 }
 

@@ -178,7 +178,7 @@ std::string ExactText(T value, Result<T> (*parse)(std::string_view),
     if (!again.ok() || again.value() != value) continue;
     if (best.empty() || text.size() < best.size()) best = text;
   }
-  CHECK(!best.empty());  // the first unit has the factor one, which is exact
+  HEDDLE_CHECK(!best.empty());  // the first unit has the factor one, which is exact
   return best;
 }
 

@@ -57,7 +57,7 @@ const RouteGraph::Tree& RouteTable::TreeFrom(Shard& shard, int source, Scope sco
 }
 
 Route RouteTable::FollowTree(const RouteGraph::Tree& tree, int target) const {
-  CHECK(tree[static_cast<size_t>(target)].previous >= 0);  // connected
+  HEDDLE_CHECK(tree[static_cast<size_t>(target)].previous >= 0);  // connected
   std::vector<WireId> wires;
   for (int at = target; tree[static_cast<size_t>(at)].previous >= 0;
        at = tree[static_cast<size_t>(at)].previous) {

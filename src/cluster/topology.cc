@@ -157,7 +157,7 @@ class Expansion {
 }  // namespace
 
 const Node& Topology::NodeOfDevice(int vertex) const {
-  CHECK(IsDevice(vertex));
+  HEDDLE_CHECK(IsDevice(vertex));
   return nodes[static_cast<size_t>(devices[static_cast<size_t>(vertex)].node)];
 }
 
@@ -170,7 +170,7 @@ std::string Topology::VertexName(int vertex) const {
 
 WireId Topology::MeshWire(int node, int from, int to) const {
   const Mesh& mesh = meshes[static_cast<size_t>(node)];
-  CHECK(mesh.first_wire >= 0 && from != to);
+  HEDDLE_CHECK(mesh.first_wire >= 0 && from != to);
   const int size = static_cast<int>(nodes[static_cast<size_t>(node)].devices.size());
   const int i = std::min(from, to);
   const int j = std::max(from, to);

@@ -147,7 +147,7 @@ void TreeCollective(const CollectiveRequest& request, CommPhases& phases) {
     case CollectiveKind::kAllToAll:
       break;
   }
-  CHECK(false);
+  HEDDLE_CHECK(false);
 }
 
 // All-gather as one pipelined chain broadcast per member with a block, each of exactly its own

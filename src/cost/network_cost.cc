@@ -33,22 +33,22 @@ bool HasBlocks(CollectiveKind kind) {
 
 void CheckRequest(const CollectiveRequest& request) {
   const size_t members = request.group.size();
-  CHECK(members > 0);
+  HEDDLE_CHECK(members > 0);
   switch (request.kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kBroadcast:
-      CHECK(request.sizes.size() == 1);
+      HEDDLE_CHECK(request.sizes.size() == 1);
       break;
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
-      CHECK(request.sizes.size() == members);
+      HEDDLE_CHECK(request.sizes.size() == members);
       break;
     case CollectiveKind::kAllToAll:
-      CHECK(request.sizes.size() == members * members);
+      HEDDLE_CHECK(request.sizes.size() == members * members);
       break;
   }
-  CHECK(request.root >= 0 && static_cast<size_t>(request.root) < members);
-  for (const Bytes size : request.sizes) CHECK(size.value >= 0);
+  HEDDLE_CHECK(request.root >= 0 && static_cast<size_t>(request.root) < members);
+  for (const Bytes size : request.sizes) HEDDLE_CHECK(size.value >= 0);
 }
 
 void AddRing(const CollectiveRequest& request, CommPhases& phases) {
@@ -86,7 +86,7 @@ std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view nam
 
 // alpha + S / bandwidth of the narrowest wire (cut-through).
 CommCost NetworkCost::Transfer(DeviceId from, DeviceId to, Bytes bytes) const {
-  CHECK(bytes.value >= 0);
+  HEDDLE_CHECK(bytes.value >= 0);
   CommPhases phases(*cluster_);
   const Message message{from, to, static_cast<double>(bytes.value)};
   phases.AddPhase({&message, 1});
@@ -95,7 +95,7 @@ CommCost NetworkCost::Transfer(DeviceId from, DeviceId to, Bytes bytes) const {
 
 CommCost NetworkCost::Collective(const CollectiveRequest& request) const {
   CheckRequest(request);
-  CHECK(Supports(request));
+  HEDDLE_CHECK(Supports(request));
   const bool nothing = std::all_of(request.sizes.begin(), request.sizes.end(),
                                    [](Bytes size) { return size.value == 0; });
   if (nothing || request.group.size() == 1) return {};

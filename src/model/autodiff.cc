@@ -87,7 +87,7 @@ class Autodiff {
       }
       return p.gradient;
     }
-    CHECK(false && "not a parameter");
+    HEDDLE_CHECK(false && "not a parameter");
     return {};
   }
 
@@ -216,7 +216,7 @@ void Autodiff::DifferentiateOp(const Op& op) {
       DifferentiateOpaque(op, dy);
       break;
     default:
-      CHECK(false && "a forward op without a gradient rule");
+      HEDDLE_CHECK(false && "a forward op without a gradient rule");
   }
 }
 
@@ -240,7 +240,7 @@ void Autodiff::AddUpdate(Parameter& parameter) {
     signature += "," + axes;
     written += "," + axes;
   }
-  CHECK(parameter.gradient.valid());
+  HEDDLE_CHECK(parameter.gradient.valid());
   const OpKind kind = optimizer_ == Optimizer::kAdam ? OpKind::kAdam : OpKind::kSgd;
   parameter.update = g_.AddOpInto(kind, value.name + ".update", signature + "->" + written, inputs,
                                   outputs, Phase::kUpdate, LayerId{0});  // Finish sets the layer

@@ -94,6 +94,9 @@ struct Parameter {
   OpId update;
   std::vector<TensorId> states;
   std::vector<LayerId> layers;  // that read it, ascending
+  // Initial elements: mean + deviation * a standard normal number.
+  double initial_mean = 0;
+  double initial_deviation = 0.02;
 };
 
 enum class Optimizer : uint8_t { kSgd, kAdam };

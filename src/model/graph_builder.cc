@@ -20,7 +20,7 @@ Signature Split(std::string_view text) {
     text = text.substr(0, bar);
   }
   const size_t arrow = text.find("->");
-  CHECK(arrow != std::string_view::npos);
+  HEDDLE_CHECK(arrow != std::string_view::npos);
   signature.inputs = SplitAt(text.substr(0, arrow), ',');
   signature.outputs = SplitAt(text.substr(arrow + 2), ',');
   return signature;
@@ -28,14 +28,14 @@ Signature Split(std::string_view text) {
 
 // Reads the extents of every letter off the tensors that carry it.
 void BindLetters(Op& op, std::string_view letters, const Tensor& tensor) {
-  CHECK(letters.size() == tensor.shape.size());
+  HEDDLE_CHECK(letters.size() == tensor.shape.size());
   for (size_t axis = 0; axis < letters.size(); ++axis) {
     const size_t at = op.IndexOf(letters[axis]);
     if (at == std::string::npos) {
       op.letters.push_back(letters[axis]);
       op.extents.push_back(tensor.shape[axis]);
     } else {
-      CHECK(op.extents[at] == tensor.shape[axis]);
+      HEDDLE_CHECK(op.extents[at] == tensor.shape[axis]);
     }
   }
 }
@@ -52,9 +52,10 @@ TensorId GraphBuilder::Input(std::string name, DType dtype, std::vector<int64_t>
   return AddTensor({std::move(name), dtype, std::move(shape), Role::kInput, true});
 }
 
-TensorId GraphBuilder::Parameter(std::string name, std::vector<int64_t> shape) {
+TensorId GraphBuilder::Parameter(std::string name, std::vector<int64_t> shape, double initial_mean,
+                                 double initial_deviation) {
   const TensorId id = AddTensor({std::move(name), dtype_, std::move(shape), Role::kParameter});
-  parameters_.push_back({id, {}, {}, {}, {}});
+  parameters_.push_back({id, {}, {}, {}, {}, initial_mean, initial_deviation});
   return id;
 }
 
@@ -70,7 +71,7 @@ OpId GraphBuilder::AddOpInto(OpKind kind, const std::string& name, std::string_v
                              const std::vector<TensorId>& outputs, Phase phase, LayerId layer,
                              OpAttributes attributes) {
   const Signature parts = Split(signature);
-  CHECK(parts.inputs.size() == inputs.size() && parts.outputs.size() == outputs.size());
+  HEDDLE_CHECK(parts.inputs.size() == inputs.size() && parts.outputs.size() == outputs.size());
   Op op;
   op.name = name;
   op.kind = kind;
@@ -96,7 +97,7 @@ std::vector<TensorId> GraphBuilder::AddOp(OpKind kind, const std::string& name,
                                           const std::vector<NewTensor>& outputs, Phase phase,
                                           LayerId layer, OpAttributes attributes) {
   const Signature parts = Split(signature);
-  CHECK(parts.inputs.size() == inputs.size() && parts.outputs.size() == outputs.size());
+  HEDDLE_CHECK(parts.inputs.size() == inputs.size() && parts.outputs.size() == outputs.size());
   Op letters;
   for (size_t i = 0; i < inputs.size(); ++i) {
     BindLetters(letters, parts.inputs[i], tensor(inputs[i]));
@@ -106,7 +107,7 @@ std::vector<TensorId> GraphBuilder::AddOp(OpKind kind, const std::string& name,
     Tensor made{outputs[i].name, outputs[i].dtype, {}, outputs[i].role};
     for (const char letter : parts.outputs[i]) {
       const size_t at = letters.IndexOf(letter);
-      CHECK(at != std::string::npos);
+      HEDDLE_CHECK(at != std::string::npos);
       made.shape.push_back(letters.extents[at]);
     }
     made.per_sample = !parts.outputs[i].empty() && parts.outputs[i][0] == 'b';
@@ -188,7 +189,7 @@ TensorId GraphBuilder::Opaque(const std::string& name, const std::vector<TensorI
                               Seconds backward, int64_t profiled_rows) {
   // Only 'b' of an opaque op can be sharded: every other axis gets a letter of its own, blocked.
   static constexpr std::string_view kLetters = "CDEFGHIJKLMNOPQRSTUVWXcdefghijklmnopqrstuvwxyz";
-  CHECK(!inputs.empty() && inputs.size() <= kLetters.size());
+  HEDDLE_CHECK(!inputs.empty() && inputs.size() <= kLetters.size());
   OpAttributes attributes;
   attributes.profiled_seconds = forward;
   attributes.profiled_backward = backward;

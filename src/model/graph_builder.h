@@ -26,7 +26,8 @@ class GraphBuilder {
 
   // `shape` without the sample axis for inputs; whole for parameters.
   TensorId Input(std::string name, DType dtype, std::vector<int64_t> shape);
-  TensorId Parameter(std::string name, std::vector<int64_t> shape);
+  TensorId Parameter(std::string name, std::vector<int64_t> shape, double initial_mean = 0,
+                     double initial_deviation = 0.02);
 
   TensorId Einsum(const std::string& name, std::string_view signature, TensorId a, TensorId b);
   TensorId BiasAdd(const std::string& name, std::string_view signature, TensorId x, TensorId bias);

@@ -14,13 +14,13 @@ TensorId Linear(GraphBuilder& g, const std::string& name, TensorId x, std::strin
   const std::string bias_axes = y.substr(y.size() - bias.size());
   const TensorId w = g.Parameter(name + ".w", std::move(weight));
   const TensorId product = g.Einsum(name, signature, x, w);
-  const TensorId b = g.Parameter(name + ".bias", std::move(bias));
+  const TensorId b = g.Parameter(name + ".bias", std::move(bias), 0, 0);
   return g.BiasAdd(name + ".add", y + "," + bias_axes + "->" + y, product, b);
 }
 
 TensorId Norm(GraphBuilder& g, const std::string& name, TensorId x, int64_t hidden) {
-  const TensorId scale = g.Parameter(name + ".scale", {hidden});
-  const TensorId shift = g.Parameter(name + ".shift", {hidden});
+  const TensorId scale = g.Parameter(name + ".scale", {hidden}, 1, 0);
+  const TensorId shift = g.Parameter(name + ".shift", {hidden}, 0, 0);
   return g.LayerNorm(name, x, scale, shift);
 }
 

@@ -1,6 +1,7 @@
 #include "plan/bounds.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <map>
 
@@ -19,15 +20,18 @@ double SampleSeconds(const Planning& planning, const Op& op, const DeviceTypeSpe
   return least;
 }
 
-// By device type and layer.
-std::vector<std::vector<double>> LayerSampleSeconds(const Planning& planning) {
+// By device type and layer, of the given kinds of ops.
+using OpList = std::vector<OpId> ChainLayer::*;
+std::vector<std::vector<double>> LayerSampleSeconds(const Planning& planning,
+                                                    std::initializer_list<OpList> parts) {
   std::vector<std::vector<double>> seconds;
   for (const DeviceTypeSpec& type : planning.cluster->types()) {
     std::vector<double> layers;
     for (const ChainLayer& layer : planning.chain.layers) {
       double sum = 0;
-      for (const auto* ops : {&layer.forward, &layer.backward}) {
-        for (const OpId id : *ops) sum += SampleSeconds(planning, planning.graph.op(id), type);
+      for (const OpList ops : parts) {
+        for (const OpId id : layer.*ops)
+          sum += SampleSeconds(planning, planning.graph.op(id), type);
       }
       layers.push_back(sum);
     }
@@ -88,7 +92,8 @@ double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan
       seen[point.stage] = true;
       for (const std::string& device : pipeline.stages[point.stage].devices) {
         const DeviceUse& use = uses.at(device);
-        bound = std::max(bound, before + (use.busy - use.updating).value + update);
+        const Seconds work = use.busy - use.updating - use.weighing;
+        bound = std::max(bound, before + work.value + update);
       }
     }
     before += point.seconds;
@@ -99,13 +104,12 @@ double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan
 }  // namespace
 
 Seconds FamilyBound(const Planning& planning) {
-  const auto seconds = LayerSampleSeconds(planning);
+  const auto seconds = LayerSampleSeconds(planning, {&ChainLayer::forward, &ChainLayer::backward});
   const auto& devices = planning.cluster->devices();
   const std::vector<double>& reference = seconds[static_cast<size_t>(devices[0].type)];
   double work = 0;
   for (const double layer : reference) work += layer;
   double speed = 0;
-  std::vector<double> least = reference;  // by layer, on the fastest device for it
   std::vector<double> speed_of(seconds.size(), -1);
   for (const Device& device : devices) {
     double& type_speed = speed_of[static_cast<size_t>(device.type)];
@@ -113,13 +117,21 @@ Seconds FamilyBound(const Planning& planning) {
       const std::vector<double>& mine = seconds[static_cast<size_t>(device.type)];
       for (size_t l = 0; l < mine.size(); ++l) {
         if (mine[l] > 0) type_speed = std::max(type_speed, reference[l] / mine[l]);
-        least[l] = std::min(least[l], mine[l]);
       }
     }
     speed += type_speed;
   }
+  // Gradients of weights may wait: they are not on the way.
+  const auto way =
+      LayerSampleSeconds(planning, {&ChainLayer::forward, &ChainLayer::backward_input});
   double latency = 0;
-  for (const double layer : least) latency += layer;
+  for (size_t l = 0; l < reference.size(); ++l) {
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t type = 0; type < way.size(); ++type) {
+      if (speed_of[type] >= 0) least = std::min(least, way[type][l]);
+    }
+    latency += least;
+  }
   const auto batch = static_cast<double>(planning.options.batch);
   return Seconds{std::max(speed > 0 ? batch * work / speed : 0, latency)};
 }

@@ -9,7 +9,8 @@ namespace heddle {
 // No plan at all, of any partition, mapping or order, is faster on this cluster. The larger of
 //   work        N Σ_l c(l, ref) / Σ_d max_l c(l, ref) / c(l, d): every device busy all the time, on
 //               the layers it is relatively best at;
-//   latency     one sample through all layers and back on the fastest device for each,
+//   latency     one sample through all layers and back, gradients of weights aside, on the fastest
+//               device for each,
 // where N is the batch, ref any fixed device, and c(l, d) the least a sample can cost on device d
 // in layer l: with all N at once, since larger pieces cost less per sample.
 Seconds FamilyBound(const Planning& planning);
@@ -17,7 +18,8 @@ Seconds FamilyBound(const Planning& planning);
 // No order of this plan's partition is faster. The largest of
 //   device      what it computes in one iteration;
 //   wire        the bytes it carries over its bandwidth;
-//   cycle       from a stage's first forward of an iteration to that of the next lies its own work,
+//   cycle       from a stage's first forward of an iteration to that of the next lies its own work
+//               (without gradients of weights where the order has them apart: they can wait),
 //               the way back to the first stage, the first stage's update (no stage starts before
 //               it), and the way to this stage. Messages and stages of several devices, whose
 //               shares may be empty, count as nothing on the way.

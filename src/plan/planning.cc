@@ -44,12 +44,12 @@ std::string Describe(const Plan& plan) {
                      recomputes ? ", activations recomputed" : "");
 }
 
-Status CheckDevices(const Plan& plan, const Cluster& cluster) {
+Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string& where) {
   for (const PipelinePlan& pipeline : plan.pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
       for (const std::string& device : stage.devices) {
         if (cluster.FindDevice(device)) continue;
-        return BadInput("plan", fmt::format("the cluster has no device \"{}\"", device),
+        return BadInput(where, fmt::format("the cluster has no device \"{}\"", device),
                         "devices are named node:number, e.g. \"a:0\"");
       }
     }
@@ -79,12 +79,13 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.batch = options.batch;
   plan.dtype = options.dtype;
   plan.optimizer = options.optimizer;
+  plan.links = std::string(NameOf(options.links));
   return plan;
 }
 
 Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events) {
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), "plan"));
-  HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *planning.cluster));
+  HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *planning.cluster, "plan"));
   HEDDLE_ASSIGN(Program program, LowerPlan(plan, planning.graph));
   Evaluation evaluation;
   evaluation.verdict = CheckProgram(program, {&planning.graph, {}});
@@ -130,13 +131,20 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.microbatches = plan.microbatches;
   options.dtype = plan.dtype;
   options.optimizer = plan.optimizer;
+  const auto links = ParseLinkModel(plan.links);
+  if (!links) {
+    return BadInput(path + ": links", fmt::format("\"{}\" is unknown", plan.links),
+                    "shared, exclusive or channels");
+  }
+  options.links = *links;
   HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *loaded.cluster, profile));
   if (planning.graph.ContentHash() != plan.model_hash) {
-    return BadInput(path + ": model", "was edited: its hash is not the one the plan was made for",
+    return BadInput(path + ": model",
+                    "the model, batch, dtype or optimizer was edited: the hash is not the plan's",
                     "make the plan again with heddle plan");
   }
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), path));
-  HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *loaded.cluster));
+  HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *loaded.cluster, path));
   loaded.planning = std::make_unique<Planning>(std::move(planning));
   return loaded;
 }
@@ -164,8 +172,8 @@ Result<Best::Outcome> Best::Try(Plan plan) {
       refused_ = Infeasible(
           plan.strategy,
           fmt::format("nothing fits; closest with {}: {}", Describe(plan), evaluation.lacks_where),
-          "more microbatches, more or larger devices, a smaller batch, --dtype bf16 or "
-          "--optimizer sgd need less");
+          "more microbatches, more or larger devices, a smaller batch or --optimizer sgd need "
+          "less");
     }
     return Outcome::kDoesNotFit;
   }

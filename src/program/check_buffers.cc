@@ -42,17 +42,16 @@ class BufferWalk {
     Bytes after_body{-1};
     for (const Step& step : steps) {
       step_ = step;
+      const bool first_body = step.section == Section::kBody && step.i == 0;
+      if (first_body && !relative_) at_start_ = buffers_;
       const auto& list = device.list(step.section);
       for (index_ = 0; index_ < list.size() && good_; ++index_) Visit(device, list[index_]);
       if (!good_) break;
       if (step.section != Section::kBody) continue;
-      // A body that is always the same must leave nothing behind; another, no more than the
+      // A body that is always the same must leave what it found; another, no more than the
       // repetition before.
-      if (!relative_ && live_ > held_) {
-        Report(FindingKind::kLeak,
-               fmt::format("device {} ({}): {} is still live at the end of the body; was it not "
-                           "freed?",
-                           device_, device.name, LeftBehind(device)));
+      if (!relative_) {
+        CompareWithStart(device);
       } else if (after_body.value >= 0 && live_ > after_body) {
         Report(FindingKind::kLeak, fmt::format("device {} ({}): {} more after each repetition",
                                                device_, device.name, ToText(live_ - after_body)));
@@ -76,18 +75,32 @@ class BufferWalk {
     return role != Role::kInput && role != Role::kLoss;
   }
 
-  // The first buffer, in the order of the tensors, that is live but was not held at the start.
-  std::string LeftBehind(const DeviceProgram& device) const {
-    std::unordered_map<BufferKey, bool> held;
-    for (const BufferRef& ref : device.holds) held[KeyOf(ref, 0)] = true;
+  void CompareWithStart(const DeviceProgram& device) {
+    if (const BufferKey* left = FirstMissing(buffers_, at_start_)) {
+      Report(FindingKind::kLeak,
+             fmt::format("device {} ({}): {} is still live at the end of the body; was it not "
+                         "freed?",
+                         device_, device.name, PrintBuffer(p_, RefOf(*left))));
+    } else if (const BufferKey* lost = FirstMissing(at_start_, buffers_)) {
+      Report(FindingKind::kUseAfterFree,
+             fmt::format("device {} ({}): the body frees {}, which its next repetition needs",
+                         device_, device.name, PrintBuffer(p_, RefOf(*lost))));
+    }
+  }
+
+  // The first buffer that is live among `these` and not among `those`, or null.
+  using Names = std::unordered_map<BufferKey, size_t>;
+  static const BufferKey* FirstMissing(const Names& these, const Names& those) {
     const BufferKey* first = nullptr;
-    for (const auto& [key, storage] : buffers_) {
-      if (storage == kFreed || held.contains(key)) continue;
+    for (const auto& [key, storage] : these) {
+      if (storage == kFreed) continue;
+      const auto other = those.find(key);
+      if (other != those.end() && other->second != kFreed) continue;
       const bool earlier = first == nullptr || std::tie(key.tensor, key.microbatch) <
                                                    std::tie(first->tensor, first->microbatch);
       if (earlier) first = &key;
     }
-    return first == nullptr ? "a buffer" : PrintBuffer(p_, RefOf(*first));
+    return first;
   }
 
   void Report(FindingKind kind, std::string message) {
@@ -398,7 +411,8 @@ class BufferWalk {
   size_t index_ = 0;
   Bytes live_, peak_, held_;
   static constexpr size_t kFreed = SIZE_MAX;
-  std::unordered_map<BufferKey, size_t> buffers_;  // storage of each name, or kFreed
+  Names buffers_;   // storage of each name, or kFreed
+  Names at_start_;  // of the body, when it is always the same
   std::vector<Storage> storages_;
   std::vector<size_t> spare_;
 };

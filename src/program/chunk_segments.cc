@@ -25,12 +25,9 @@ class Deriver {
       : g_(graph), chain_(chain), o_(options) {}
 
   ChunkSegments Derive() {
-    AddForward(false);
-    if (o_.recompute) AddForward(true);
-    first_backward_ = static_cast<int>(chunk_.segments.size());
-    AddBackward();
-    FindLives();
     FindBoundaries();
+    AddSegments(o_.recompute);
+    if (o_.recompute && !RecomputeHelps()) AddSegments(false);
     for (size_t s = 0; s < chunk_.segments.size(); ++s) AddFixedPorts(s);
     for (const auto& [tensor, life] : lives_) AddFlowPorts(tensor, life);
     AddPassedOn();
@@ -55,6 +52,25 @@ class Deriver {
     segment.layers = run;
     segment.ops = OpsOf(run, ops);
     if (!segment.ops.empty()) chunk_.segments.push_back(std::move(segment));
+  }
+
+  void AddSegments(bool recompute) {
+    chunk_.segments.clear();
+    lives_.clear();
+    AddForward(false);
+    if (recompute) AddForward(true);
+    first_backward_ = static_cast<int>(chunk_.segments.size());
+    AddBackward();
+    FindLives();
+  }
+
+  // Backward may read nothing but what crosses the chunk's ends, which is kept anyway.
+  bool RecomputeHelps() const {
+    return std::any_of(lives_.begin(), lives_.end(), [&](const auto& item) {
+      const auto& [tensor, life] = item;
+      return life.rewritten >= 0 && !out_.contains(tensor) && !life.readers.empty() &&
+             life.readers.back() > life.rewritten;
+    });
   }
 
   void AddForward(bool again) {
@@ -170,13 +186,17 @@ class Deriver {
     }
     // What was sent on is complete once its gradient has come back: not freed before.
     if (!gradient && leaves) last = std::max(last, first_backward_);
+    const bool keeps = not_ours || sent_gradient || Shared(tensor);
+    if (last == static_cast<int>(chunk_.segments.size())) {  // there is no backward
+      if (!keeps) chunk_.freed_after_backward.push_back(tensor);
+      last = -1;
+    }
     for (const int reader : life.readers) {
       const bool outside = enters || reader > writer;
       if (!outside || reader == last || InsideRecompute(reader, life)) continue;
       AddPort(reader, tensor, PortUse::kRead);
     }
     if (last < 0) return;
-    const bool keeps = not_ours || sent_gradient;
     AddPort(last, tensor, keeps ? PortUse::kRead : PortUse::kConsume);
   }
 
@@ -185,9 +205,22 @@ class Deriver {
     return life.rewritten >= 0 && reader == life.rewritten;
   }
 
+  // With a split backward, at an end where the neighbour is on the same devices.
+  bool Shared(TensorId tensor) const {
+    if (!o_.split_backward) return false;
+    return (o_.previous_is_local && (in_.contains(tensor) || gradients_out_.contains(tensor))) ||
+           (o_.next_is_local && (out_.contains(tensor) || gradients_in_.contains(tensor)));
+  }
+
   void AddPassedOn() {
+    for (const auto* ends : {&in_, &out_, &gradients_in_, &gradients_out_}) {
+      for (const TensorId tensor : *ends) {
+        if (Shared(tensor)) chunk_.freed_by_order.push_back(tensor);
+      }
+    }
+    if (o_.previous_is_local) return;  // the chunk before frees them
     for (const TensorId tensor : in_) {
-      if (out_.contains(tensor) && !lives_.contains(tensor)) {
+      if (out_.contains(tensor) && !lives_.contains(tensor) && !Shared(tensor)) {
         chunk_.freed_after_backward.push_back(tensor);
       }
     }
@@ -215,7 +248,7 @@ std::vector<size_t> ChunkSegments::Of(WorkKind kind) const {
         mine = forward && !segment.recompute;
         break;
       case WorkKind::kBackward:
-        mine = segment.phase == SegmentPhase::kBackward || segment.recompute;
+        mine = !forward || segment.recompute;  // all of it, in parts or not
         break;
       case WorkKind::kInput:
         mine = segment.phase == SegmentPhase::kBackwardInput || segment.recompute;

@@ -34,7 +34,10 @@ struct SegmentTemplate {
 
 struct ChunkSegments {
   std::vector<SegmentTemplate> segments;       // in order of execution
-  std::vector<TensorId> freed_after_backward;  // passed on, not read: freed by the first backward
+  std::vector<TensorId> freed_after_backward;  // passed on, but not read by any backward
+  // Shared with a chunk on the same devices; with a split backward only the order of work tells
+  // which of them uses it last, so no segment frees it.
+  std::vector<TensorId> freed_by_order;
 
   // Indices of the segments of one kind of work.
   std::vector<size_t> Of(WorkKind kind) const;
@@ -45,6 +48,7 @@ struct ChunkOptions {
   bool recompute = false;
   bool split_backward = false;
   bool previous_is_local = false;  // the chunk before is on the same devices: no copy of its output
+  bool next_is_local = false;      // likewise the chunk after
   // Backward is cut after each of these layers (descending), so that their gradients can go.
   std::vector<int32_t> backward_cuts = {};
 };

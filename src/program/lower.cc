@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
@@ -20,6 +19,7 @@ struct Work {
   size_t chunk;  // along the layers
   Range rows;    // of the microbatch, on this device
   int64_t microbatch_rows;
+  int32_t start;  // work_times.h
 };
 
 bool StartsBackward(WorkKind kind) {
@@ -57,9 +57,8 @@ class SegmentMaker {
   }
 
   int32_t FormOf(const Chunk& chunk, TensorId tensor) {
-    const auto& own = chunk.own_form;
-    if (std::find(own.begin(), own.end(), tensor) == own.end()) return -1;
-    return tables_.AddForm(fmt::format("c{}", chunk.index));
+    const auto own = chunk.own_form.find(tensor);
+    return own == chunk.own_form.end() ? -1 : tables_.AddForm(fmt::format("c{}", own->second));
   }
 
   BufferRef Plain(TensorId tensor) {
@@ -155,14 +154,18 @@ class DeviceLowering {
         stage_(stage),
         pipeline_(layout.pipelines[p]),
         device_(pipeline_.devices[stage][member]) {
-    for (const WorkItem& item : pipeline_.plan->stages[stage].order) {
+    const WorkOrder& order = pipeline_.plan->stages[stage].order;
+    for (size_t k = 0; k < order.size(); ++k) {
+      const WorkItem& item = order[k];
+      split_ = split_ || item.kind == WorkKind::kWeight;
       const int64_t rows = layout.microbatch_rows[static_cast<size_t>(item.microbatch)];
       const Range mine = pipeline_.rows[stage].at(rows)[member];
       if (mine.size() == 0) continue;
-      work_.push_back(
-          {item, pipeline_.chunks_of[stage][static_cast<size_t>(item.chunk)], mine, rows});
+      work_.push_back({item, pipeline_.chunks_of[stage][static_cast<size_t>(item.chunk)], mine,
+                       rows, pipeline_.times.starts()[stage][k]});
     }
     FindBuckets();
+    if (split_) FindLastUses();
   }
 
   void Run(const std::vector<int32_t>& updates) {
@@ -173,8 +176,7 @@ class DeviceLowering {
         EmitReceives(work_[next_receive++]);
       }
       EmitWork(work_[k], k);
-      const auto behind = static_cast<size_t>(options_.free_behind);
-      while (!sent_.empty() && sent_.front().first + behind <= k) FreeFront();
+      FreeAfter(k);
     }
     if (work_.empty()) EmitZeros();
     EmitReductions();
@@ -184,10 +186,85 @@ class DeviceLowering {
       in.target = updates[b];
       maker_.tables().Emit(device_, in, {});
     }
-    while (!sent_.empty()) FreeFront();
+    for (const Leaving& leaving : leaving_) {
+      maker_.tables().Emit(device_, OpCode::kFree, {leaving.buffer});
+    }
   }
 
  private:
+  // A buffer that is freed once it is neither used here nor needed by the device it was sent to.
+  struct Leaving {
+    BufferRef buffer;
+    size_t after = 0;   // place of the work that uses it last, or a little later when it is sent
+    int32_t taken = 0;  // when the receiver uses it (work_times.h)
+  };
+  using Key = std::tuple<TensorId, int32_t, int32_t>;  // tensor, form, microbatch
+
+  int32_t FormOf(size_t chunk, TensorId tensor) const {
+    const auto& own = pipeline_.chunks[chunk].own_form;
+    const auto found = own.find(tensor);
+    return found == own.end() ? -1 : found->second;
+  }
+
+  Key KeyOf(const Work& work, TensorId tensor) const {
+    return {tensor, FormOf(work.chunk, tensor), work.item.microbatch};
+  }
+
+  // Everything a piece of work reads or writes, and what it must still hold for its neighbours.
+  std::set<TensorId> UsedBy(const Work& work) const {
+    const Chunk& chunk = pipeline_.chunks[work.chunk];
+    std::set<TensorId> used;
+    for (const size_t s : chunk.segments.Of(work.item.kind)) {
+      for (const TensorPort& port : chunk.segments.segments[s].ports) used.insert(port.tensor);
+    }
+    if (work.item.kind == WorkKind::kForward) used.insert(chunk.in.begin(), chunk.in.end());
+    if (work.item.kind != WorkKind::kWeight) used.insert(chunk.out.begin(), chunk.out.end());
+    if (StartsBackward(work.item.kind)) {
+      used.insert(chunk.gradients_in.begin(), chunk.gradients_in.end());
+      used.insert(chunk.gradients_out.begin(), chunk.gradients_out.end());
+    }
+    return used;
+  }
+
+  void FindLastUses() {
+    for (size_t k = 0; k < work_.size(); ++k) {
+      for (const TensorId tensor : UsedBy(work_[k])) last_use_[KeyOf(work_[k], tensor)] = k;
+    }
+    for (const size_t k : pipeline_.chunks_of[stage_]) {
+      for (const TensorId tensor : pipeline_.chunks[k].segments.freed_by_order) {
+        shared_.emplace(tensor, FormOf(k, tensor));
+      }
+    }
+  }
+
+  size_t LastUse(const Work& work, TensorId tensor, size_t position) const {
+    const auto found = last_use_.find(KeyOf(work, tensor));
+    return found == last_use_.end() ? position : found->second;
+  }
+
+  void FreeAfter(size_t k) {
+    if (!shared_.empty()) FreeShared(k);
+    std::vector<Leaving> still;
+    for (Leaving& leaving : leaving_) {
+      if (leaving.after > k || leaving.taken > work_[k].start) {
+        still.push_back(leaving);
+      } else {
+        maker_.tables().Emit(device_, OpCode::kFree, {leaving.buffer});
+      }
+    }
+    leaving_ = std::move(still);
+  }
+
+  // What chunks of this stage share and nobody was sent leaves after its last use.
+  void FreeShared(size_t k) {
+    for (const TensorId tensor : UsedBy(work_[k])) {
+      const Key key = KeyOf(work_[k], tensor);
+      if (!shared_.contains({tensor, FormOf(work_[k].chunk, tensor)})) continue;
+      if (sent_.contains(key) || last_use_.at(key) != k) continue;
+      leaving_.push_back({BufferFor(work_[k], tensor), k, 0});
+    }
+  }
+
   // Buckets held here, and how many segments of our work add to each.
   void FindBuckets() {
     left_.assign(layout_.buckets.size(), -1);
@@ -219,11 +296,6 @@ class DeviceLowering {
     }
   }
 
-  void FreeFront() {
-    maker_.tables().Emit(device_, OpCode::kFree, {sent_.front().second});
-    sent_.pop_front();
-  }
-
   // Every overlap of our rows with a neighbour's is one message.
   void EmitMessages(const Work& work, OpCode code, size_t neighbour,
                     const std::vector<TensorId>& tensors, bool backward) {
@@ -237,8 +309,9 @@ class DeviceLowering {
     for (const TensorId tensor : tensors) {
       const auto place = std::lower_bound(crossing.begin(), crossing.end(), tensor);
       // Distinct for every boundary, direction, tensor and microbatch: order cannot matter.
-      const auto lane = static_cast<int64_t>((boundary * 2 + (backward ? 1 : 0)) * most_crossing_ +
-                                             static_cast<size_t>(place - crossing.begin()));
+      const auto lane =
+          static_cast<int64_t>((boundary * 2 + (backward ? 1 : 0)) * layout_.most_crossing +
+                               static_cast<size_t>(place - crossing.begin()));
       for (size_t peer = 0; peer < ranges.size(); ++peer) {
         const Range common{std::max(work.rows.begin, ranges[peer].begin),
                            std::min(work.rows.end, ranges[peer].end)};
@@ -277,6 +350,7 @@ class DeviceLowering {
     std::set<TensorId> written;  // boundary gradients, already sent
     for (const size_t s : chunk.segments.Of(work.item.kind)) {
       const SegmentTemplate& segment = chunk.segments.segments[s];
+      EmitFirstZeros(segment);
       Instruction in;
       in.target = maker_.SegmentFor(p_, work, s);
       in.microbatch = Index::At(work.item.microbatch);
@@ -292,9 +366,12 @@ class DeviceLowering {
     if (work.item.kind == WorkKind::kForward && work.chunk + 1 < pipeline_.chunks.size()) {
       EmitMessages(work, OpCode::kSend, work.chunk + 1, chunk.out, false);
     }
-    if (StartsBackward(work.item.kind) && work.chunk > 0 &&
-        !pipeline_.Local(work.chunk, work.chunk - 1)) {
+    if (!StartsBackward(work.item.kind)) return;
+    if (work.chunk > 0 && !pipeline_.Local(work.chunk, work.chunk - 1)) {
       PassOn(work, chunk, written, position);
+    }
+    for (const TensorId tensor : chunk.segments.freed_after_backward) {
+      maker_.tables().Emit(device_, OpCode::kFree, {BufferFor(work, tensor)});
     }
   }
 
@@ -305,18 +382,19 @@ class DeviceLowering {
     return adds && !started_.insert({chunk, s}).second;
   }
 
-  // After a backward: sends the gradients that only pass through, remembers to free all that were
-  // sent, and frees the activations that only passed through.
+  // After a backward: sends the gradients that only pass through, and remembers to free all that
+  // were sent, once the chunk before has surely asked for them.
   void PassOn(const Work& work, const Chunk& chunk, const std::set<TensorId>& written,
               size_t position) {
     for (const TensorId tensor : chunk.gradients_out) {
       if (!written.contains(tensor)) {
         EmitMessages(work, OpCode::kSend, work.chunk - 1, {tensor}, true);
       }
-      sent_.emplace_back(position, BufferFor(work, tensor));
-    }
-    for (const TensorId tensor : chunk.segments.freed_after_backward) {
-      maker_.tables().Emit(device_, OpCode::kFree, {BufferFor(work, tensor)});
+      const size_t behind = position + static_cast<size_t>(options_.free_behind);
+      leaving_.push_back({BufferFor(work, tensor),
+                          std::max(behind, LastUse(work, tensor, position)),
+                          pipeline_.times.BackwardStart(work.chunk - 1, work.item.microbatch)});
+      if (split_) sent_.insert(KeyOf(work, tensor));
     }
   }
 
@@ -348,15 +426,30 @@ class DeviceLowering {
   void EmitZeros() {
     for (size_t b = 0; b < left_.size(); ++b) {
       if (left_[b] < 0) continue;
-      Segment zero;
-      zero.name = fmt::format("Z{}", b);
-      zero.time = Seconds{0};
+      std::vector<TensorId> gradients;
       for (const int32_t p : layout_.buckets[b].parameters) {
-        maker_.AddPort(zero, g_.parameters()[static_cast<size_t>(p)].gradient, PortUse::kWrite);
+        gradients.push_back(g_.parameters()[static_cast<size_t>(p)].gradient);
       }
-      Instruction in;
-      in.target = maker_.tables().AddSegment(std::move(zero));
-      maker_.tables().Emit(device_, in, {});
+      EmitZero(fmt::format("Z{}", b), gradients);
+    }
+  }
+
+  void EmitZero(std::string name, const std::vector<TensorId>& tensors) {
+    Segment zero;
+    zero.name = std::move(name);
+    zero.time = Seconds{0};
+    for (const TensorId tensor : tensors) maker_.AddPort(zero, tensor, PortUse::kWrite);
+    Instruction in;
+    in.target = maker_.tables().AddSegment(std::move(zero));
+    maker_.tables().Emit(device_, in, {});
+  }
+
+  // Gradients that the segment adds to and that must start as zeros.
+  void EmitFirstZeros(const SegmentTemplate& segment) {
+    for (const TensorPort& port : segment.ports) {
+      if (!pipeline_.zeroed[stage_].contains(port.tensor)) continue;
+      if (!zeroed_.insert(port.tensor).second) continue;
+      EmitZero(fmt::format("Z.{}", g_.tensor(port.tensor).name), {port.tensor});
     }
   }
 
@@ -373,8 +466,12 @@ class DeviceLowering {
   std::vector<bool> reduced_;  // by bucket
   std::map<std::pair<size_t, size_t>, std::vector<size_t>> touched_;  // (chunk, segment) -> buckets
   std::set<std::pair<size_t, size_t>> started_;                       // segments that ran before
-  std::deque<std::pair<size_t, BufferRef>> sent_;  // gradients to free, and after which work
-  static constexpr size_t most_crossing_ = 16;
+  std::set<TensorId> zeroed_;  // gradients set to zero so far
+  std::vector<Leaving> leaving_;
+  bool split_ = false;                             // does a backward come in parts?
+  std::map<Key, size_t> last_use_;                 // with a split backward: place of the work
+  std::set<std::pair<TensorId, int32_t>> shared_;  // tensors and forms that are freed by order
+  std::set<Key> sent_;                             // with a split backward: gradients sent on
 };
 
 // Segments that update the parameters of each bucket.
@@ -430,6 +527,10 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;
   const PlanLayout layout = LayOut(plan, graph);
+  const auto lanes = static_cast<double>(2 * layout.chain.layers.size() * layout.most_crossing);
+  if (lanes * static_cast<double>(plan.microbatches) > INT32_MAX) {
+    return BadInput("plan", "too many messages to tell them apart", "use fewer microbatches");
+  }
   program.layers = layout.chain.size();
   program.microbatch_rows = layout.microbatch_rows;
   SegmentMaker maker(graph, layout, program);

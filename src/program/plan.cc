@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "program/work_times.h"
+
 namespace heddle {
 namespace {
 
@@ -98,6 +100,7 @@ Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
         return BadInput(place + ".order", "does not process the microbatches of the stage before");
       }
     }
+    HEDDLE_RETURN_IF_ERROR(TimesOf(pipeline, fmt::format("{}: pipelines[{}]", where, p)));
     for (const int32_t m : microbatches) ++done[static_cast<size_t>(m)];
   }
   for (size_t m = 0; m < done.size(); ++m) {

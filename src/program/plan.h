@@ -75,6 +75,7 @@ struct Plan {
   Optimizer optimizer = Optimizer::kAdam;
   Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
+  std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;
   Estimate estimate;
   SearchReport search;
@@ -91,7 +92,8 @@ Result<Plan> LoadPlan(const std::string& path);
 Result<Plan> ParsePlan(const std::string& text, const std::string& file);
 
 // Every layer 0..layers-1 exactly once in each pipeline, each device in one stage only, orders that
-// name every microbatch once, forward before backward. `where` names the plan in errors.
+// name every microbatch once, forward before backward, and that do not wait for each other. `where`
+// names the plan in errors.
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where);
 
 }  // namespace heddle

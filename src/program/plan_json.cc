@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMostBatch = 1 << 26;
 constexpr int64_t kMostMicrobatches = 1 << 16;
 constexpr int64_t kMostLayers = 1 << 16;
-constexpr size_t kMostItems = size_t{1} << 24;  // in the orders of all stages together
+constexpr size_t kMostItems = kMostWorkItems;  // in the orders of all stages together
 
 Json StageToJson(const StagePlan& stage) {
   Json json;
@@ -53,7 +53,7 @@ Result<StagePlan> StageFromJson(const JsonField& json, size_t& items) {
   }
   HEDDLE_ASSIGN(const JsonField order, json.Child("order"));
   HEDDLE_ASSIGN(const std::string text, order.AsString());
-  Result<WorkOrder> parsed = ParseOrder(text, "", std::min(items, kMostWorkItems));
+  Result<WorkOrder> parsed = ParseOrder(text, "", items);
   if (!parsed.ok()) return order.Bad(parsed.error().what, parsed.error().hint);
   stage.order = std::move(parsed).value();
   items -= stage.order.size();
@@ -125,6 +125,7 @@ Json PlanToJson(const Plan& plan) {
   json["optimizer"] = NameOf(plan.optimizer);
   json["bucket"] = fmt::format("{} B", plan.bucket.value);
   json["all_reduce"] = NameOf(plan.all_reduce);
+  json["links"] = plan.links;
   json["iteration_seconds"] = plan.estimate.iteration_seconds;
   json["schedule_bound_seconds"] = plan.estimate.schedule_bound_seconds;
   json["lower_bound_seconds"] = plan.estimate.lower_bound_seconds;
@@ -164,7 +165,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "dtype",
                                         "optimizer",
                                         "bucket",
-                                        "all_reduce",
+                                        "all_reduce", "links",
                                         "iteration_seconds",
                                         "schedule_bound_seconds",
                                         "lower_bound_seconds",
@@ -189,6 +190,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(plan.dtype, Named(json, "dtype", &ParseDType, "f64, f32, bf16 or f16"));
   HEDDLE_ASSIGN(plan.optimizer, Named(json, "optimizer", &ParseOptimizer, "sgd or adam"));
   HEDDLE_ASSIGN(plan.bucket, json.BytesOf("bucket"));
+  HEDDLE_ASSIGN(plan.links, json.String("links"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,
                                        "ring, tree, hierarchical or grouped"));
   size_t items = kMostItems;

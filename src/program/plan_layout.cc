@@ -13,7 +13,8 @@ PipelineLayout PlaceStages(const PipelinePlan& plan, PlanLayout& layout) {
   PipelineLayout pipeline;
   pipeline.plan = &plan;
   pipeline.rows.resize(plan.stages.size());
-  pipeline.chunks_of.resize(plan.stages.size());
+  pipeline.chunks_of = ChunkPlaces(plan);
+  pipeline.times = TimesOf(plan, "plan").value();
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StagePlan& stage = plan.stages[s];
     pipeline.devices.emplace_back();
@@ -31,14 +32,9 @@ PipelineLayout PlaceStages(const PipelinePlan& plan, PlanLayout& layout) {
       chunk.layers = stage.chunks[c];
       pipeline.chunks.push_back(std::move(chunk));
     }
-    pipeline.chunks_of[s].resize(stage.chunks.size());
   }
   std::sort(pipeline.chunks.begin(), pipeline.chunks.end(),
             [](const Chunk& a, const Chunk& b) { return a.layers < b.layers; });
-  for (size_t k = 0; k < pipeline.chunks.size(); ++k) {
-    const Chunk& chunk = pipeline.chunks[k];
-    pipeline.chunks_of[chunk.stage][static_cast<size_t>(chunk.index)] = k;
-  }
   return pipeline;
 }
 
@@ -76,6 +72,11 @@ std::vector<int32_t> BackwardCuts(const PlanLayout& layout, int32_t device) {
   return cuts;
 }
 
+bool SplitsBackward(const StagePlan& stage) {
+  return std::any_of(stage.order.begin(), stage.order.end(),
+                     [](const WorkItem& item) { return item.kind == WorkKind::kWeight; });
+}
+
 void MakeSegments(const Graph& graph, const PlanLayout& layout, PipelineLayout& pipeline,
                   size_t k) {
   Chunk& chunk = pipeline.chunks[k];
@@ -83,10 +84,9 @@ void MakeSegments(const Graph& graph, const PlanLayout& layout, PipelineLayout& 
   ChunkOptions options;
   options.layers = chunk.layers;
   options.recompute = stage.recompute;
-  options.split_backward =
-      std::any_of(stage.order.begin(), stage.order.end(),
-                  [](const WorkItem& item) { return item.kind == WorkKind::kWeight; });
+  options.split_backward = SplitsBackward(stage);
   options.previous_is_local = k > 0 && pipeline.Local(k, k - 1);
+  options.next_is_local = k + 1 < pipeline.chunks.size() && pipeline.Local(k, k + 1);
   options.backward_cuts = BackwardCuts(layout, pipeline.devices[chunk.stage][0]);
   chunk.segments = SegmentsOf(graph, layout.chain, options);
   if (k > 0) {
@@ -102,18 +102,32 @@ void MakeSegments(const Graph& graph, const PlanLayout& layout, PipelineLayout& 
 }
 
 // A tied weight may get its gradient from several segments of a stage: the first to run, in the
-// last chunk, sets it (or adds, for later microbatches), the others always add.
-void ShareGradients(PipelineLayout& pipeline, std::vector<size_t> chunks) {
+// last chunk, sets it (or adds, for later microbatches), the others always add. With a split
+// backward any of the chunks may be the first to run: then all add to zeros. Returns what starts as
+// zeros.
+std::set<TensorId> ShareGradients(PipelineLayout& pipeline, std::vector<size_t> chunks,
+                                  bool split) {
   std::sort(chunks.begin(), chunks.end(), std::greater<>());
-  std::set<TensorId> seen;
+  std::map<TensorId, size_t> first;  // chunk that sets it
+  std::set<TensorId> zeroed;
   for (const size_t k : chunks) {
     for (SegmentTemplate& segment : pipeline.chunks[k].segments.segments) {
       for (TensorPort& port : segment.ports) {
         if (port.use != PortUse::kAdd) continue;
-        if (!seen.insert(port.tensor).second) port.use = PortUse::kAccumulate;
+        const auto [found, is_first] = first.emplace(port.tensor, k);
+        if (!is_first) port.use = PortUse::kAccumulate;
+        if (split && found->second != k) zeroed.insert(port.tensor);
       }
     }
   }
+  for (const size_t k : chunks) {
+    for (SegmentTemplate& segment : pipeline.chunks[k].segments.segments) {
+      for (TensorPort& port : segment.ports) {
+        if (zeroed.contains(port.tensor)) port.use = PortUse::kAccumulate;
+      }
+    }
+  }
+  return zeroed;
 }
 
 // What each chunk receives while another chunk of the stage holds it as well. `step` is +1 for
@@ -125,13 +139,15 @@ void FindOwnForms(PipelineLayout& pipeline, const std::vector<size_t>& chunks, i
     Chunk& chunk = pipeline.chunks[k];
     const size_t source = step > 0 ? k - 1 : k + 1;
     const bool local = !(chunk.*in).empty() && pipeline.Local(k, source);
-    const std::vector<TensorId> inherited =
-        local ? pipeline.chunks[source].own_form : std::vector<TensorId>();
     for (const TensorId tensor : chunk.*in) {
-      const bool own =
-          local ? std::find(inherited.begin(), inherited.end(), tensor) != inherited.end()
-                : held.contains(tensor);
-      if (own) chunk.own_form.push_back(tensor);
+      if (!local) {
+        if (held.contains(tensor)) chunk.own_form[tensor] = chunk.index;
+        continue;
+      }
+      const auto& inherited = pipeline.chunks[source].own_form;
+      if (const auto found = inherited.find(tensor); found != inherited.end()) {
+        chunk.own_form[tensor] = found->second;
+      }
     }
     held.insert((chunk.*in).begin(), (chunk.*in).end());
     held.insert((chunk.*out).begin(), (chunk.*out).end());
@@ -143,6 +159,10 @@ void FindOwnForms(PipelineLayout& pipeline, const std::vector<size_t>& chunks, i
 PlanLayout LayOut(const Plan& plan, const Graph& graph) {
   PlanLayout layout;
   layout.chain = ChainOf(graph);
+  for (const Cut& cut : layout.chain.cuts) {
+    layout.most_crossing =
+        std::max({layout.most_crossing, cut.forward.size(), cut.backward.size()});
+  }
   layout.microbatch_rows = MicrobatchRows(plan.batch, plan.microbatches);
   for (const PipelinePlan& pipeline : plan.pipelines) {
     layout.pipelines.push_back(PlaceStages(pipeline, layout));
@@ -150,8 +170,10 @@ PlanLayout LayOut(const Plan& plan, const Graph& graph) {
   layout.buckets = MakeBuckets(graph, FindHolders(graph, layout), plan.bucket);
   for (PipelineLayout& pipeline : layout.pipelines) {
     for (size_t k = 0; k < pipeline.chunks.size(); ++k) MakeSegments(graph, layout, pipeline, k);
-    for (std::vector<size_t> chunks : pipeline.chunks_of) {
-      ShareGradients(pipeline, chunks);
+    for (size_t s = 0; s < pipeline.chunks_of.size(); ++s) {
+      std::vector<size_t> chunks = pipeline.chunks_of[s];
+      pipeline.zeroed.push_back(
+          ShareGradients(pipeline, chunks, SplitsBackward(pipeline.plan->stages[s])));
       std::sort(chunks.begin(), chunks.end());
       FindOwnForms(pipeline, chunks, +1, &Chunk::in, &Chunk::out);
       std::reverse(chunks.begin(), chunks.end());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "program/gradient_buckets.h"
 #include "program/plan.h"
 #include "program/program.h"
+#include "program/work_times.h"
 
 namespace heddle {
 
@@ -24,8 +26,9 @@ struct Chunk {
   std::vector<TensorId> in, out;                      // activations across its two ends
   std::vector<TensorId> gradients_in, gradients_out;  // ascending, like all of these
   // Tensors that another chunk of the stage holds too: with skip connections over interleaved
-  // stages a device receives a tensor once for each chunk it passes. They get a form of their own.
-  std::vector<TensorId> own_form;
+  // stages a device receives a tensor once for each chunk it passes. They get a form of their own,
+  // with the index of the chunk that received it.
+  std::map<TensorId, int32_t> own_form;
 };
 
 struct PipelineLayout {
@@ -34,6 +37,8 @@ struct PipelineLayout {
   std::vector<std::vector<size_t>> chunks_of;               // by stage and chunk index
   std::vector<std::vector<int32_t>> devices;                // numbers in the Program, by stage
   std::vector<std::map<int64_t, std::vector<Range>>> rows;  // by stage: microbatch rows -> ranges
+  std::vector<std::set<TensorId>> zeroed;  // by stage: weight gradients that must start as zeros
+  WorkTimes times;
 
   bool Local(size_t chunk, size_t other) const {
     return chunks[chunk].stage == chunks[other].stage;
@@ -47,8 +52,10 @@ struct PlanLayout {
   std::vector<PipelineLayout> pipelines;
   std::vector<std::vector<int32_t>> held;  // by device: parameters, ascending
   std::vector<GradientBucket> buckets;
+  size_t most_crossing = 1;  // tensors across any cut, in one direction
 };
 
+// REQUIRES: ValidatePlan(plan) is ok for this graph.
 PlanLayout LayOut(const Plan& plan, const Graph& graph);
 
 }  // namespace heddle

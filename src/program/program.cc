@@ -107,7 +107,7 @@ int64_t ElementsOf(const Slice& slice) {
 }
 
 bool Overlap(const Slice& a, const Slice& b) {
-  CHECK(a.size() == b.size());
+  HEDDLE_CHECK(a.size() == b.size());
   for (size_t axis = 0; axis < a.size(); ++axis) {
     if (std::max(a[axis].begin, b[axis].begin) >= std::min(a[axis].end, b[axis].end)) return false;
   }
@@ -115,7 +115,7 @@ bool Overlap(const Slice& a, const Slice& b) {
 }
 
 bool Contains(const Slice& outer, const Slice& inner) {
-  CHECK(outer.size() == inner.size());
+  HEDDLE_CHECK(outer.size() == inner.size());
   if (ElementsOf(inner) == 0) return true;
   for (size_t axis = 0; axis < outer.size(); ++axis) {
     if (inner[axis].begin < outer[axis].begin || inner[axis].end > outer[axis].end) return false;

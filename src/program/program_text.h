@@ -1,7 +1,7 @@
 // The text form of a Program: parse ∘ print = identity. docs/program.md explains it by example.
 //
 //   HEDDLE_ASSIGN(Program program, ParseProgram(text, "p.heddle"));
-//   CHECK(PrintProgram(program) == text);      // but for comments and spacing
+//   HEDDLE_CHECK(PrintProgram(program) == text);      // but for comments and spacing
 #pragma once
 
 #include <string>

@@ -18,7 +18,7 @@ std::vector<int64_t> MicrobatchRows(int64_t batch, int64_t microbatches) {
 
 std::vector<Range> DivideRows(int64_t rows, const std::vector<double>& shares) {
   const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
-  CHECK(total > 0);
+  HEDDLE_CHECK(total > 0);
   std::vector<int64_t> counts;
   std::vector<double> remainders;
   int64_t given = 0;

@@ -32,9 +32,10 @@ struct KindStyle {
 };
 
 // By EventKind.
-constexpr std::array<KindStyle, 6> kKinds = {{
+constexpr std::array<KindStyle, kEventKindCount> kKinds = {{
     {"forward", "░", "34", 1},
     {"backward", "▓", "32", 2},
+    {"weight gradients", "▒", "36", 2},
     {"update", "█", "33", 0},
     {"other", "#", "36", 0},
     {"transfer", "─", "35", 2},

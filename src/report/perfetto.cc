@@ -18,8 +18,8 @@
 namespace heddle {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKindNames = {"forward", "backward", "update",
-                                                        "other",   "transfer", "collective"};
+constexpr std::array<std::string_view, kEventKindCount> kKindNames = {
+    "forward", "backward", "weight gradients", "update", "other", "transfer", "collective"};
 constexpr size_t kBytesPerEvent = 160;  // about what one takes
 
 int64_t Nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }

@@ -28,11 +28,11 @@ std::string RuleLine(const std::vector<int>& widths) {
 }  // namespace
 
 TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
-  CHECK(!columns_.empty());
+  HEDDLE_CHECK(!columns_.empty());
 }
 
 void TextTable::AddRow(std::vector<std::string> cells, Tone tone) {
-  CHECK(cells.size() <= columns_.size());
+  HEDDLE_CHECK(cells.size() <= columns_.size());
   for (std::string& cell : cells) cell = WithoutControls(cell);
   cells.resize(columns_.size());
   rows_.push_back({std::move(cells), tone});

@@ -99,7 +99,7 @@ int DisplayWidth(std::string_view text) {
 }
 
 std::string Fitted(std::string_view text, int width) {
-  CHECK(width >= 1);
+  HEDDLE_CHECK(width >= 1);
   if (DisplayWidth(text) <= width) return std::string(text);
   size_t kept = 0;
   int used = 1;  // the ellipsis

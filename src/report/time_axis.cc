@@ -47,7 +47,7 @@ int ColumnOf(Seconds time, Seconds span, int columns) {
 }
 
 TimeAxis MakeTimeAxis(Seconds span, int columns) {
-  CHECK(span.value > 0 && columns > 0);
+  HEDDLE_CHECK(span.value > 0 && columns > 0);
   const TimeUnit unit = UnitFor(span);
   const double length = span.value / unit.seconds;
   // The longest label is the last; one space more, so that labels do not touch.

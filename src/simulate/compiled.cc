@@ -12,8 +12,8 @@ namespace {
 
 EventKind EventOf(SegmentPhase phase) {
   static constexpr std::array<EventKind, kSegmentPhaseCount> kKinds = {
-      EventKind::kForward,  EventKind::kBackward, EventKind::kBackward,
-      EventKind::kBackward, EventKind::kUpdate,   EventKind::kOther};
+      EventKind::kForward,        EventKind::kBackward, EventKind::kBackward,
+      EventKind::kBackwardWeight, EventKind::kUpdate,   EventKind::kOther};
   return kKinds[static_cast<size_t>(phase)];
 }
 
@@ -96,7 +96,7 @@ std::optional<Compiler::JobKey> Compiler::JobKeyOf(int32_t device, Section secti
   if (channel == channel_of_.end()) return std::nullopt;
   const DeviceProgram& d = p_.devices[static_cast<size_t>(device)];
   const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand)];
-  return JobKey{channel->second, ref.tensor, ref.microbatch, section};
+  return JobKey{channel->second, ref.tensor, ref.microbatch, in.tag, section};
 }
 
 // Under the channels model all messages of one tensor and microbatch between two stages are one

@@ -50,7 +50,7 @@ struct CompiledFlow {
   Bytes payload;                // of a message
 };
 
-// Messages of one tensor and microbatch over one channel in one direction: they go together.
+// Messages of one tensor, microbatch and tag over one channel in one direction: they go together.
 struct ChannelJob {
   int32_t messages;  // how many
   int32_t flow;      // into flows()
@@ -89,8 +89,9 @@ class Compiler {
   int32_t CollectiveFlow(int32_t device, const Instruction& in);
   int32_t AddFlow(const CommCost& cost);
 
-  // One channel direction, tensor, microbatch and section: the messages of a job.
-  using JobKey = std::tuple<int32_t, int32_t, Index, Section>;
+  // One channel direction, tensor, microbatch, tag and section: the messages of a job. A tensor may
+  // cross a channel several times, when a skip connection passes interleaved stages.
+  using JobKey = std::tuple<int32_t, int32_t, Index, int32_t, Section>;
   std::optional<JobKey> JobKeyOf(int32_t device, Section section, const Instruction& in) const;
 
   const Program& p_;

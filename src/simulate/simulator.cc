@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <map>
 #include <queue>
 
 #include "program/program_text.h"
@@ -41,8 +42,10 @@ struct GroupState {
   bool running = false;
 };
 
+// Messages of a channel job that are ready, by the step that sends them: a device may be ahead of
+// another by a repetition.
 struct JobState {
-  std::vector<std::pair<End, End>> messages;
+  std::map<int32_t, std::vector<std::pair<End, End>>> messages;
 };
 
 struct FlowState {
@@ -215,6 +218,7 @@ class Engine {
       DeviceUse& use = result_.devices[static_cast<size_t>(device)];
       use.busy += Seconds{op.seconds};
       if (op.event == EventKind::kUpdate) use.updating += Seconds{op.seconds};
+      if (op.event == EventKind::kBackwardWeight) use.weighing += Seconds{op.seconds};
     }
     if (keep_events_) {
       events_.push_back({2 * device, op.event, op.label, op.microbatch,
@@ -263,12 +267,14 @@ class Engine {
   void StartMessage(const End& sender, const End& receiver) {
     const CompiledOp& op = *sender.op;
     if (op.job >= 0) {
-      JobState& job = jobs_[static_cast<size_t>(op.job)];
-      job.messages.emplace_back(sender, receiver);
+      auto& by_step = jobs_[static_cast<size_t>(op.job)].messages;
+      auto& messages = by_step[sender.step];
+      messages.emplace_back(sender, receiver);
       const ChannelJob& spec = compiler_.job(op.job);
-      if (static_cast<int32_t>(job.messages.size()) < spec.messages) return;
-      StartFlow({std::move(job.messages), {}, -1, spec.flow, now_});
-      job.messages.clear();
+      if (static_cast<int32_t>(messages.size()) < spec.messages) return;
+      FlowState flow{std::move(messages), {}, -1, spec.flow, now_};
+      by_step.erase(sender.step);
+      StartFlow(std::move(flow));
       return;
     }
     FlowState flow;

@@ -27,7 +27,16 @@ struct Lane {
   LaneKind kind = LaneKind::kCompute;
 };
 
-enum class EventKind : uint8_t { kForward, kBackward, kUpdate, kOther, kTransfer, kCollective };
+enum class EventKind : uint8_t {
+  kForward,
+  kBackward,        // whole, or with respect to inputs
+  kBackwardWeight,  // with respect to weights, apart
+  kUpdate,
+  kOther,
+  kTransfer,
+  kCollective,
+};
+inline constexpr int kEventKindCount = 7;
 
 struct TimelineEvent {
   int32_t lane = 0;

@@ -63,12 +63,14 @@ TEST(BadInputTest, UsageErrors) {
   ExpectRefused("plan --model gpt --strategy gpip --cluster " + ClusterFile("mixed4"), 2,
                 {"gpip", "\"gpipe\""});
   EXPECT_EQ(RunHeddle("").exit_code, 2);
-  EXPECT_EQ(RunHeddle("frobnicate").exit_code, 2);
+  ExpectRefused("explian plan.json", 2, {"explian", "\"explain\""});
+  ExpectRefused("plan --frob", 2, {"heddle:", "--help"});
+  ExpectRefused("simulate --rows 0 plan.json", 2, {"rows"});
   EXPECT_EQ(RunHeddle("plan --model gpt").exit_code, 2);
   EXPECT_EQ(RunHeddle("--help").exit_code, 0);
   EXPECT_EQ(RunHeddle("--version").exit_code, 0);
   for (const char* command :
-       {"plan", "compare", "explain", "simulate", "check", "lower", "models", "demo"}) {
+       {"plan", "compare", "explain", "simulate", "check", "verify", "lower", "models", "demo"}) {
     const Ran ran = RunHeddle(std::string(command) + " --help");
     EXPECT_EQ(ran.exit_code, 0);
     EXPECT_NE(ran.out.find("Example"), std::string::npos) << command;

@@ -103,6 +103,26 @@ TEST(JsonKeysTest, ExplainCheckLowerAndDemo) {
   ExpectKeys(JsonOf("demo --json"), kPlanKeys);
 }
 
+TEST(JsonKeysTest, LinksOfThePlanAreThoseOfItsFigures) {
+  const TemporaryFile plan;
+  const std::string arguments = PlanArguments("1f1b") + " --links channels -o " + plan.path();
+  ASSERT_EQ(RunHeddle("plan " + arguments).exit_code, 0);
+  const Json planned = ParseJson(ReadFile(plan.path()).value(), "plan").value();
+  EXPECT_EQ(JsonOf("simulate --json " + plan.path())["iteration_seconds"],
+            planned["iteration_seconds"]);
+  EXPECT_EQ(JsonOf("explain --json " + plan.path())["iteration_seconds"],
+            planned["iteration_seconds"]);
+}
+
+TEST(JsonKeysTest, OneObjectAlsoOnFailure) {
+  const Ran ran = RunHeddle(
+      "compare --json --model 'gpt?layers=96&hidden=4096&heads=32' --batch 8 "
+      "--cluster " +
+      ClusterFile("laptop"));
+  EXPECT_EQ(ran.exit_code, 3);
+  EXPECT_EQ(ParseJson(ran.out, "compare").value()["schema"], "heddle.compare/1");
+}
+
 TEST(JsonKeysTest, ErrorsAreJsonToo) {
   const Ran ran = RunHeddle("plan --json --model nope --cluster " + ClusterFile("mixed4"));
   EXPECT_EQ(ran.exit_code, 4);

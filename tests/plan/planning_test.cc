@@ -97,6 +97,29 @@ TEST(PlanningTest, FewerSamplesThanDevicesIsSaidPlainly) {
   EXPECT_NE(plan.error().what.find("without a sample"), std::string::npos);
 }
 
+// Gradients of weights apart from those of inputs: they may overlap with other stages.
+TEST(BoundsTest, HoldForSplitBackward) {
+  for (const int64_t microbatches : {1, 2, 8}) {
+    const Planning planning = MakePlanning("mlp?layers=8&hidden=2048&inputs=2048", 8);
+    Plan plan = PlanOneForwardOneBackward(planning).value();
+    plan.microbatches = microbatches;
+    const auto orders = OneForwardOneBackward(4, static_cast<int>(microbatches));
+    for (size_t s = 0; s < plan.pipelines[0].stages.size(); ++s) {
+      WorkOrder split;
+      for (const WorkItem& item : orders[s]) {
+        const bool backward = item.kind == WorkKind::kBackward;
+        split.push_back({backward ? WorkKind::kInput : item.kind, item.chunk, item.microbatch});
+      }
+      for (int m = 0; m < microbatches; ++m) split.push_back({WorkKind::kWeight, 0, m});
+      plan.pipelines[0].stages[s].order = split;
+    }
+    const Evaluation evaluation = EvaluateFitting(planning, plan, false).value();
+    FillEstimate(planning, evaluation, plan);
+    EXPECT_LE(plan.estimate.schedule_bound_seconds, plan.estimate.iteration_seconds * (1 + 1e-9));
+    EXPECT_LE(plan.estimate.lower_bound_seconds, plan.estimate.iteration_seconds);
+  }
+}
+
 // The partition against all ways to cut the chain.
 RC_GTEST_PROP(StagePartitionTest, EqualsBruteForce, ()) {
   const Planning planning =

@@ -100,6 +100,30 @@ TEST(CheckBuffersTest, Leak) {
               HasSubstr("leak: device 1 (a:1): 1.00 KiB more after each repetition"));
 }
 
+// A body that is repeated must leave what it found, to the byte and by name.
+TEST(CheckBuffersTest, FreedForTheNextRepetition) {
+  EXPECT_THAT(Mutant("1-1f1b").On(0, "compute U0", "compute U0\nfree w0").Findings(),
+              HasSubstr("use after free: device 0 (a:0): the body frees w0, which its next "
+                        "repetition needs"));
+  EXPECT_THAT(Mutant("1-1f1b")
+                  .Replace("tensor x0", "tensor v0 f32[256,256] state\ntensor x0")
+                  .Replace("changes w0\n", "changes w0\nsegment V other\n  consumes w0\n  writes v0\n")
+                  .On(0, "compute U0", "compute U0\ncompute V")
+                  .Findings(),
+              HasSubstr("leak: device 0 (a:0): v0 is still live at the end of the body"));
+}
+
+// What a prologue makes may stay for the bodies.
+TEST(CheckBuffersTest, MadeByThePrologue) {
+  EXPECT_EQ(Mutant("1-1f1b")
+                .Replace("holds w0", "")
+                .Replace("tensor x0", "tensor b f32[4] state\ntensor x0")
+                .Replace("body\n", "prologue\non 0\n  compute Make\n\nbody\n")
+                .Replace("segment F0", "segment Make other\n  writes w0\nsegment F0")
+                .Findings(),
+            "");
+}
+
 TEST(CheckBuffersTest, WaitForNothing) {
   EXPECT_THAT(Mutant("6-split-backward").On(0, "wait gw1 gb1", "wait gw1 d1#0").Findings(),
               HasSubstr("use after free: device 0 (a:0), body 0, instruction 10: wait gw1 d1#0"));

@@ -229,7 +229,19 @@ TEST(ValidatePlanTest, BrokenOrders) {
   EXPECT_THAT(InvalidOrder("(F B)*3 F.1 B.1"), HasSubstr("F0.1 is out of range"));
   EXPECT_THAT(InvalidOrder("(F B)*3"),
               HasSubstr("stages[1].order: does not process the microbatches of the stage before"));
-  EXPECT_EQ(InvalidOrder("F*4 (I W)*4"), "");
+  EXPECT_EQ(InvalidOrder("(F I W)*4"), "");
+}
+
+TEST(ValidatePlanTest, OrdersThatWaitForEachOther) {
+  // Stage 0 does the backward of microbatch 0 before the forward of 2; stage 1 the other way round.
+  const auto crossed = [](Stages& s, Plan&) {
+    s[0].order = ParseOrder("F*2 B F*2 B*3", "").value();
+    s[1].order = ParseOrder("F*3 B F B*3", "").value();
+  };
+  EXPECT_EQ(InvalidAfter(crossed),
+            "plan.json: pipelines[0]: the orders of the stages wait for each other: stage 0 at B, "
+            "stage 1 at F2\n  hint: each forward needs that of the layers before, each backward "
+            "that of those after");
 }
 
 TEST(ValidatePlanTest, EveryChunkOfEveryMicrobatch) {

@@ -36,15 +36,15 @@ inline Cluster MeshOf(int devices, const std::string& bandwidth,
       devices, bandwidth, latency));
 }
 
-// Nodes "a" and "b" of two devices each, quick inside, and one link between the nodes.
+// Nodes "a" and "b" of two devices each, and one link between the nodes with `more` lines.
 inline Cluster TwoNodes(const std::string& bandwidth, const std::string& latency = "0 s",
-                        const std::string& more = "") {
+                        const std::string& more = "", const std::string& inside = "1000 TB/s") {
   std::string text;
   for (const char* name : {"a", "b"}) {
     text += fmt::format(
         "[[node]]\nname = \"{}\"\ndevices = [{{ type = \"gpu\", count = 2 }}]\n"
-        "link = {{ bandwidth = \"1000 TB/s\", latency = \"0 s\" }}\n",
-        name);
+        "link = {{ bandwidth = \"{}\", latency = \"0 s\" }}\n",
+        name, inside);
   }
   return ClusterOf(text + fmt::format("[[link]]\nbetween = [\"a\", \"b\"]\nbandwidth = \"{}\"\n"
                                       "latency = \"{}\"\n{}\n",

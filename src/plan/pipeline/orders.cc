@@ -45,7 +45,7 @@ std::vector<WorkOrder> OneForwardOneBackward(int stages, int microbatches) {
 }
 
 std::vector<WorkOrder> InterleavedOrders(int stages, int chunks, int microbatches) {
-  CHECK(microbatches % stages == 0);
+  HEDDLE_CHECK(microbatches % stages == 0);
   WorkOrder forwards, backwards;
   const int round = stages * chunks;
   for (int k = 0; k < microbatches * chunks; ++k) {

@@ -25,7 +25,7 @@ LayerSeconds::LayerSeconds(const Planning& planning, int64_t rows) {
 std::vector<LayerRun> BalancedRuns(const LayerSeconds& seconds, int layers,
                                    const std::vector<int>& types) {
   const int runs = static_cast<int>(types.size());
-  CHECK(runs >= 1 && runs <= layers);
+  HEDDLE_CHECK(runs >= 1 && runs <= layers);
   const auto at = [&](int k, int l) { return static_cast<size_t>(k * (layers + 1) + l); };
   // least[k][l]: the smallest bottleneck of layers 0..l-1 in k runs; cut[k][l]: where the last
   // begins.

@@ -1,0 +1,34 @@
+// Plans as JSON: whatever is read is written back and read again as the same; validating it ends.
+#include <cstdint>
+#include <string>
+
+#include "base/check.h"
+#include "program/plan.h"
+
+namespace {
+
+size_t ItemsOf(const heddle::Plan& plan) {
+  size_t items = 0;
+  for (const auto& pipeline : plan.pipelines) {
+    for (const auto& stage : pipeline.stages) items += stage.order.size();
+  }
+  return items;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const auto plan = heddle::ParsePlan(text, "fuzz");
+  if (!plan.ok() || ItemsOf(plan.value()) > 10000) return 0;  // long orders only cost time
+  int layers = 0;
+  for (const auto& stage : plan.value().pipelines[0].stages) {
+    for (const heddle::LayerRun& run : stage.chunks) layers = std::max(layers, run.last + 1);
+  }
+  (void)heddle::ValidatePlan(plan.value(), layers, "fuzz");
+  const std::string written = heddle::PlanToJson(plan.value()).dump();
+  const auto again = heddle::ParsePlan(written, "written");
+  HEDDLE_CHECK(again.ok());
+  HEDDLE_CHECK(heddle::PlanToJson(again.value()).dump() == written);
+  return 0;
+}

@@ -1,0 +1,178 @@
+#include "run/local_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace heddle {
+
+struct LocalExchange::Flag : Ticket {
+  explicit Flag(LocalExchange* e) : exchange(e) {}
+  void Wait() override {
+    std::unique_lock lock(exchange->mutex_);
+    exchange->changed_.wait(lock, [this] { return done || exchange->abandoned_; });
+  }
+  LocalExchange* exchange;
+  bool done = false;
+};
+
+namespace {
+
+void Copy(const Payload& from, const Payload& to) {
+  HEDDLE_CHECK(from.bytes == to.bytes);
+  if (from.bytes > 0) std::memcpy(to.data, from.data, from.bytes);
+}
+
+// to = sum of the parts in rank order, element by element.
+template <class Number>
+void SumInto(const std::vector<const Payload*>& parts, std::byte* to) {
+  const size_t count = parts[0]->bytes / sizeof(Number);
+  for (size_t k = 0; k < count; ++k) {
+    Number sum{};
+    for (size_t r = 0; r < parts.size(); ++r) {
+      Number value;
+      std::memcpy(&value, parts[r]->data + k * sizeof(Number), sizeof(Number));
+      sum = r == 0 ? value : sum + value;
+    }
+    std::memcpy(to + k * sizeof(Number), &sum, sizeof(Number));
+  }
+}
+
+void Sum(DType dtype, const std::vector<const Payload*>& parts, std::byte* to) {
+  for (const Payload* part : parts) HEDDLE_CHECK(part->bytes == parts[0]->bytes);
+  HEDDLE_CHECK(dtype == DType::kF32 || dtype == DType::kF64);
+  if (dtype == DType::kF64) {
+    SumInto<double>(parts, to);
+  } else {
+    SumInto<float>(parts, to);
+  }
+}
+
+}  // namespace
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(LocalExchange& exchange, int32_t device)
+      : exchange_(exchange), device_(device) {}
+  TicketPtr Send(int32_t peer, int32_t tag, Payload payload) override {
+    return exchange_.Post(device_, peer, tag, std::move(payload), true);
+  }
+  TicketPtr Receive(int32_t peer, int32_t tag, Payload payload) override {
+    return exchange_.Post(peer, device_, tag, std::move(payload), false);
+  }
+  TicketPtr Collective(CollectiveCall call) override {
+    return exchange_.PostCollective(device_, std::move(call));
+  }
+
+ private:
+  LocalExchange& exchange_;
+  int32_t device_;
+};
+
+std::vector<std::vector<int32_t>> LocalExchange::GroupsOf(const Program& program) {
+  std::vector<std::vector<int32_t>> groups;
+  for (const Group& group : program.groups) groups.push_back(group.devices);
+  return groups;
+}
+
+std::unique_ptr<Communicator> LocalExchange::ForDevice(int32_t device) {
+  return std::make_unique<LocalCommunicator>(*this, device);
+}
+
+void LocalExchange::Abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  changed_.notify_all();
+}
+
+bool LocalExchange::abandoned() const {
+  const std::lock_guard lock(mutex_);
+  return abandoned_;
+}
+
+TicketPtr LocalExchange::Post(int32_t from, int32_t to, int32_t tag, Payload payload, bool sends) {
+  auto flag = std::make_shared<Flag>(this);
+  const std::lock_guard lock(mutex_);
+  Lane& lane = lanes_[{from, to, tag}];
+  (sends ? lane.sends : lane.receives).push_back({std::move(payload), flag});
+  if (lane.sends.empty() || lane.receives.empty()) return flag;
+  Copy(lane.sends.front().payload, lane.receives.front().payload);
+  lane.sends.front().flag->done = true;
+  lane.receives.front().flag->done = true;
+  lane.sends.pop_front();
+  lane.receives.pop_front();
+  changed_.notify_all();
+  return flag;
+}
+
+TicketPtr LocalExchange::PostCollective(int32_t device, CollectiveCall call) {
+  auto flag = std::make_shared<Flag>(this);
+  const auto& members = groups_[static_cast<size_t>(call.group)];
+  const auto rank =
+      static_cast<size_t>(std::find(members.begin(), members.end(), device) - members.begin());
+  HEDDLE_CHECK(rank < members.size());
+  const std::lock_guard lock(mutex_);
+  std::vector<std::deque<Call>>& arrived = arrived_[static_cast<size_t>(call.group)];
+  arrived.resize(members.size());
+  arrived[rank].push_back({std::move(call), flag});
+  for (const std::deque<Call>& calls : arrived) {
+    if (calls.empty()) return flag;
+  }
+  std::vector<Call> calls;
+  for (std::deque<Call>& queue : arrived) {
+    calls.push_back(std::move(queue.front()));
+    queue.pop_front();
+  }
+  Perform(calls);
+  for (Call& done : calls) done.flag->done = true;
+  changed_.notify_all();
+  return flag;
+}
+
+void LocalExchange::Perform(std::vector<Call>& calls) {
+  const size_t members = calls.size();
+  const CollectiveCall& first = calls[0].call;
+  switch (first.kind) {
+    case CollectiveKind::kAllReduce:
+      for (size_t b = 0; b < first.in.size(); ++b) {
+        std::vector<const Payload*> parts;
+        for (const Call& call : calls) parts.push_back(&call.call.in[b]);
+        std::vector<std::byte> sum(first.in[b].bytes);
+        Sum(first.dtype, parts, sum.data());
+        for (const Payload* part : parts) {
+          if (!sum.empty()) std::memcpy(part->data, sum.data(), sum.size());
+        }
+      }
+      break;
+    case CollectiveKind::kBroadcast:
+      for (const Call& call : calls) {
+        for (size_t b = 0; b < first.in.size(); ++b) {
+          const Payload& source = calls[static_cast<size_t>(first.root)].call.in[b];
+          if (call.call.in[b].data != source.data) Copy(source, call.call.in[b]);
+        }
+      }
+      break;
+    case CollectiveKind::kAllGather:
+      for (const Call& call : calls) {
+        for (size_t r = 0; r < members; ++r) Copy(calls[r].call.in[0], call.call.out[r]);
+      }
+      break;
+    case CollectiveKind::kReduceScatter:
+      for (size_t r = 0; r < members; ++r) {
+        std::vector<const Payload*> parts;
+        for (const Call& call : calls) parts.push_back(&call.call.in[r]);
+        Sum(first.dtype, parts, calls[r].call.out[0].data);
+      }
+      break;
+    case CollectiveKind::kAllToAll:
+      for (size_t to = 0; to < members; ++to) {
+        for (size_t from = 0; from < members; ++from) {
+          Copy(calls[from].call.in[to], calls[to].call.out[from]);
+        }
+      }
+      break;
+  }
+}
+
+}  // namespace heddle

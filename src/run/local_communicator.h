@@ -1,0 +1,63 @@
+// LocalExchange: devices as threads of one process. The last to arrive does the work: a message is
+// copied when both ends have posted it, a collective is computed when all members have.
+//
+//   LocalExchange exchange(program);
+//   exchange.ForDevice(0)->Send(1, 0, payload);          // on the thread of device 0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "program/program.h"
+#include "run/communicator.h"
+
+namespace heddle {
+
+class LocalExchange {
+ public:
+  // `groups`: devices in rank order, by group number.
+  explicit LocalExchange(std::vector<std::vector<int32_t>> groups) : groups_(std::move(groups)) {
+    arrived_.resize(groups_.size());
+  }
+  static std::vector<std::vector<int32_t>> GroupsOf(const Program& program);
+
+  // REQUIRES: used by one thread.
+  std::unique_ptr<Communicator> ForDevice(int32_t device);
+
+  // After a failure: everyone who waits, or would, gives up. Wait() then returns at once.
+  void Abandon();
+  bool abandoned() const;
+
+ private:
+  friend class LocalCommunicator;
+  struct Flag;  // a ticket
+  struct Message {
+    Payload payload;
+    std::shared_ptr<Flag> flag;
+  };
+  struct Lane {
+    std::deque<Message> sends, receives;
+  };
+  struct Call {
+    CollectiveCall call;
+    std::shared_ptr<Flag> flag;
+  };
+
+  TicketPtr Post(int32_t from, int32_t to, int32_t tag, Payload payload, bool sends);
+  TicketPtr PostCollective(int32_t device, CollectiveCall call);
+  static void Perform(std::vector<Call>& calls);
+
+  std::vector<std::vector<int32_t>> groups_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool abandoned_ = false;
+  std::map<std::tuple<int32_t, int32_t, int32_t>, Lane> lanes_;
+  std::vector<std::vector<std::deque<Call>>> arrived_;  // by group and rank
+};
+
+}  // namespace heddle

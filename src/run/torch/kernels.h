@@ -1,0 +1,24 @@
+// Kernels: every op of the graph on ATen tensors, forward, backward and update alike, without
+// autograd. Tensors have the op's local shapes; axes are found by the op's letters.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "model/graph.h"
+
+namespace heddle {
+
+struct KernelContext {
+  int64_t batch = 1;            // samples per update over all devices: losses divide by it
+  double learning_rate = 1e-3;  //
+  int64_t step = 0;             // optimizer steps done before this one
+};
+
+// Outputs in the op's order. Updates change their inputs in place and return nothing.
+std::vector<at::Tensor> RunKernel(const Graph& graph, const Op& op,
+                                  const std::vector<at::Tensor>& inputs,
+                                  const KernelContext& context);
+
+}  // namespace heddle

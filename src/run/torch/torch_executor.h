@@ -1,0 +1,70 @@
+// TorchExecutor: an Executor whose buffers are ATen tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "model/graph.h"
+#include "run/executor.h"
+#include "run/torch/kernels.h"
+#include "run/train_options.h"
+
+namespace heddle {
+
+at::Tensor ToTensor(const std::vector<double>& values, const std::vector<int64_t>& shape,
+                    DType dtype);
+at::ScalarType ScalarOf(DType dtype);
+
+// Makes a parameter's or a state's first value.
+at::Tensor InitialTensor(const Graph& graph, TensorId tensor, const TrainOptions& options);
+
+class TorchExecutor final : public Executor {
+ public:
+  // The graph must have an op for every op the Program's segments name.
+  TorchExecutor(const Program& program, int32_t device, const Graph& graph,
+                const TrainOptions& options);
+
+  void Compute(const Instruction& compute, int64_t i) override;
+  Payload Outgoing(const BufferRef& ref, int64_t i) override;
+  Payload Incoming(const BufferRef& ref, int64_t i) override;
+  Payload InPlace(const BufferRef& ref, int64_t i) override;
+  void Free(const BufferRef& ref, int64_t i) override;
+  void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override;
+  DType dtype() const override { return options_.dtype; }
+
+  // This device's part of the loss, by step.
+  const std::map<int64_t, double>& losses() const { return losses_; }
+  // Gradients as the last update saw them, and the parameters now; by name.
+  const std::map<std::string, at::Tensor>& gradients() const { return gradients_; }
+  std::map<std::string, at::Tensor> Parameters() const;
+
+ private:
+  // A buffer arrives in parts when several peers send it.
+  struct Buffer {
+    std::vector<std::pair<Slice, at::Tensor>> parts;
+  };
+  struct CompiledSegment {
+    std::vector<OpId> ops;
+    std::vector<size_t> last_use;  // by graph tensor: index of the op after which it can go
+  };
+
+  const CompiledSegment& Compile(int32_t segment);
+  at::Tensor Whole(const BufferRef& ref, int64_t i);
+  at::Tensor LoadInput(TensorId tensor, const Segment& segment, const Instruction& in, int64_t i);
+
+  const Program& p_;
+  const Graph& g_;
+  TrainOptions options_;
+  std::vector<TensorId> graph_tensor_;  // by Program tensor
+  std::vector<int64_t> first_row_;      // by microbatch of the body
+  std::unordered_map<BufferKey, Buffer> buffers_;
+  std::unordered_map<int32_t, CompiledSegment> compiled_;
+  std::map<int64_t, double> losses_;
+  std::map<std::string, at::Tensor> gradients_;
+};
+
+}  // namespace heddle

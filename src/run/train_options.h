@@ -1,0 +1,16 @@
+// TrainOptions: what a run decides that is not in the plan.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace heddle {
+
+struct TrainOptions {
+  DType dtype = DType::kF64;  // of floating-point tensors
+  uint64_t seed = 1;
+  double learning_rate = 1e-3;
+};
+
+}  // namespace heddle

@@ -1,0 +1,132 @@
+#include "run/worker.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "program/program_text.h"
+#include "program/unroll.h"
+
+namespace heddle {
+namespace {
+
+// Communication in flight, by buffer.
+class InFlight {
+ public:
+  void Add(const BufferKey& key, TicketPtr ticket, bool writes) {
+    uses_[key].push_back({std::move(ticket), writes});
+  }
+  // Before a read: whatever still writes the buffer. Before a write or free: everything.
+  void WaitFor(const BufferKey& key, bool to_write) {
+    const auto found = uses_.find(key);
+    if (found == uses_.end()) return;
+    std::erase_if(found->second, [&](const Use& use) {
+      if (!to_write && !use.writes) return false;
+      use.ticket->Wait();
+      return true;
+    });
+    if (found->second.empty()) uses_.erase(found);
+  }
+  void WaitForAll() {
+    for (auto& item : uses_) {
+      for (const Use& use : item.second) use.ticket->Wait();
+    }
+    uses_.clear();
+  }
+
+ private:
+  struct Use {
+    TicketPtr ticket;
+    bool writes;
+  };
+  std::unordered_map<BufferKey, std::vector<Use>> uses_;
+};
+
+bool PortWrites(PortUse use) { return use != PortUse::kRead; }
+
+EventKind EventOf(SegmentPhase phase) {
+  if (phase == SegmentPhase::kForward) return EventKind::kForward;
+  if (phase == SegmentPhase::kUpdate) return EventKind::kUpdate;
+  if (phase == SegmentPhase::kBackwardWeight) return EventKind::kBackwardWeight;
+  return phase == SegmentPhase::kOther ? EventKind::kOther : EventKind::kBackward;
+}
+
+// Posts a send, receive or collective; returns its ticket.
+Result<TicketPtr> Post(const Program& program, const DeviceProgram& d, const Instruction& in,
+                       int64_t i, Executor& executor, Communicator& communicator) {
+  const BufferRef* operands = d.operands.data() + in.first_operand;
+  if (in.code == OpCode::kSend) {
+    return communicator.Send(in.target, in.tag, executor.Outgoing(operands[0], i));
+  }
+  if (in.code == OpCode::kRecv) {
+    return communicator.Receive(in.target, in.tag, executor.Incoming(operands[0], i));
+  }
+  const bool in_place =
+      in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
+  if (!in_place) {
+    return Error{ErrorKind::kInternal, "run", "not run yet: " + PrintInstruction(program, d, in),
+                 ""};
+  }
+  CollectiveCall call;
+  call.kind = in.kind;
+  call.group = in.target;
+  call.root = in.tag;
+  call.dtype = executor.dtype();
+  for (int32_t k = 0; k < in.operand_count; ++k)
+    call.in.push_back(executor.InPlace(operands[k], i));
+  return communicator.Collective(std::move(call));
+}
+
+}  // namespace
+
+Result<std::vector<TimelineEvent>> RunDevice(const Program& program, int32_t device,
+                                             Executor& executor, Communicator& communicator,
+                                             const WorkerOptions& options) {
+  const DeviceProgram& d = program.devices[static_cast<size_t>(device)];
+  InFlight in_flight;
+  std::vector<TimelineEvent> events;
+  const auto now = [&] {
+    return Seconds{
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - options.start).count()};
+  };
+  for (const Step& step : UnrolledSteps(program, options.repetitions)) {
+    for (const Instruction& in : d.list(step.section)) {
+      if (options.stop != nullptr && options.stop->load()) {
+        return Error{ErrorKind::kRunFailed, d.name, "stopped because another device failed", ""};
+      }
+      if (in.code == OpCode::kCompute) {
+        for (const Port& port : program.segment(in.target).ports) {
+          in_flight.WaitFor(KeyOf(BufferOf(port, in), step.i), PortWrites(port.use));
+        }
+        const Seconds start = now();
+        executor.Compute(in, step.i);
+        const int32_t microbatch =
+            in.microbatch.present() ? static_cast<int32_t>(in.microbatch.value(step.i)) : -1;
+        events.push_back({2 * device, EventOf(program.segment(in.target).phase), in.target,
+                          microbatch, static_cast<int32_t>(step.i), start, now()});
+        continue;
+      }
+      std::vector<std::pair<BufferKey, bool>> used;
+      for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
+        const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
+        used.emplace_back(KeyOf(ref, step.i), WritesOperand(in, k));
+        // A receive adds a part to a buffer that others may be using: it waits for nothing.
+        if (in.code != OpCode::kRecv) in_flight.WaitFor(used.back().first, used.back().second);
+      }
+      const BufferRef* operands = d.operands.data() + in.first_operand;
+      if (in.code == OpCode::kFree) {
+        for (int32_t k = 0; k < in.operand_count; ++k) executor.Free(operands[k], step.i);
+      } else if (in.code == OpCode::kAlias) {
+        executor.Alias(operands[0], operands[1], step.i);
+      } else if (in.code != OpCode::kWait) {
+        HEDDLE_ASSIGN(const TicketPtr ticket, Post(program, d, in, step.i, executor, communicator));
+        for (const auto& [key, writes] : used) in_flight.Add(key, ticket, writes);
+        if (in.on_compute) ticket->Wait();
+      }
+    }
+  }
+  in_flight.WaitForAll();
+  return events;
+}
+
+}  // namespace heddle
