@@ -1,4 +1,5 @@
-// Program text: whatever parses can be checked and printed, and what was printed parses to the same.
+// Program text: whatever parses can be checked and printed, and what was printed parses to the
+// same.
 #include <cstdint>
 #include <string_view>
 

@@ -64,8 +64,8 @@ class JsonField {
   std::string path_;
 };
 
-// Parses JSON text; a syntax error names file and byte. Depth and the number of a table's fields are
-// limited, so that a hostile file can exhaust neither stack nor patience.
+// Parses JSON text; a syntax error names file and byte. Depth and the number of a table's fields
+// are limited, so that a hostile file can exhaust neither stack nor patience.
 Result<Json> ParseJson(const std::string& text, const std::string& file);
 
 }  // namespace heddle

@@ -1,5 +1,5 @@
-// Philox: random numbers by counter (Salmon et al. 2011, Philox4x32-10), so that a value depends only
-// on what it is for, never on who computes it or in which order.
+// Philox: random numbers by counter (Salmon et al. 2011, Philox4x32-10), so that a value depends
+// only on what it is for, never on who computes it or in which order.
 //
 //   RandomStream weights(seed, "block0.fc1.w");
 //   double w = weights.Normal(element);

@@ -153,8 +153,6 @@ std::string ToText(Flops flops) {
   return Scaled(flops.value, kScales);
 }
 
-std::string ExactNumber(double value) {
-  return fmt::format("{}", value);
-}
+std::string ExactNumber(double value) { return fmt::format("{}", value); }
 
 }  // namespace heddle

@@ -153,6 +153,11 @@ class BufferWalk {
       if (!Overlap(SliceOf(part), slice)) continue;
       return Report(FindingKind::kOverwrite, Here(ref) + " is written while still live");
     }
+    constexpr size_t kMostParts = 2048;  // each is compared with all others
+    if (storage->parts.size() == kMostParts) {
+      return Report(FindingKind::kBadSegment,
+                    fmt::format("{} has more than {} parts", Here(ref), kMostParts));
+    }
     AddPart(*storage, ref);
   }
 

@@ -41,6 +41,7 @@ struct DeviceState {
   std::vector<UsedBuffer> held_up;  // `on compute`: complete these first
   std::vector<bool> communicates;   // by tensor: does any message use it here?
   BufferKey awaited;                // why it waits
+  size_t checked = 0;               // how many buffers of the instruction are known to be free
 };
 
 class Progress {
@@ -91,6 +92,7 @@ class Progress {
       const auto& list = d.list(steps_[state.step].section);
       for (; state.index < list.size(); ++state.index) {
         if (!TryInstruction(device, state, d, list[state.index])) return;
+        state.checked = 0;
       }
     }
   }
@@ -111,7 +113,10 @@ class Progress {
     state.held_up.clear();
     const int64_t i = steps_[state.step].i;
     if (in.code == OpCode::kCompute) {
-      for (const Port& port : p_.segment(in.target).ports) {
+      // While the device waits it starts nothing new: what was free stays so.
+      const std::vector<Port>& ports = p_.segment(in.target).ports;
+      for (; state.checked < ports.size(); ++state.checked) {
+        const Port& port = ports[state.checked];
         if (!state.communicates[static_cast<size_t>(port.tensor)]) continue;
         const bool alone = port.use != PortUse::kRead;
         if (!Free(state, KeyOf(BufferOf(port, in), i), alone)) return false;
@@ -125,7 +130,8 @@ class Progress {
     }
     // A receive adds a part to a buffer that others may be using: it waits for nothing.
     if (in.code != OpCode::kRecv) {
-      for (const UsedBuffer& buffer : use.buffers) {
+      for (; state.checked < use.buffers.size(); ++state.checked) {
+        const UsedBuffer& buffer = use.buffers[state.checked];
         if (!Free(state, buffer.key, buffer.written)) return false;
       }
     }

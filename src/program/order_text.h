@@ -33,8 +33,8 @@ using WorkOrder = std::vector<WorkItem>;
 
 inline constexpr size_t kMostWorkItems = size_t{1} << 22;
 
-// parse ∘ print = identity. `where` names the field in errors; an order of more than `most` items is
-// refused, since a short text can mean a long one.
+// parse ∘ print = identity. `where` names the field in errors; an order of more than `most` items
+// is refused, since a short text can mean a long one.
 Result<WorkOrder> ParseOrder(std::string_view text, const std::string& where,
                              size_t most = kMostWorkItems);
 std::string PrintOrder(const WorkOrder& order);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -11,7 +12,8 @@ namespace heddle {
 namespace {
 
 Status ValidateLayers(const PipelinePlan& pipeline, int layers, const std::string& where) {
-  std::vector<int> seen(static_cast<size_t>(layers), 0);
+  const std::string remedy = "every layer must be in exactly one stage of a pipeline";
+  std::vector<bool> seen(static_cast<size_t>(layers), false);
   for (const StagePlan& stage : pipeline.stages) {
     for (const LayerRun& run : stage.chunks) {
       if (run.first < 0 || run.last < run.first || run.last >= layers) {
@@ -19,18 +21,17 @@ Status ValidateLayers(const PipelinePlan& pipeline, int layers, const std::strin
             where, fmt::format("layers {}..{} are not layers of the model", run.first, run.last),
             fmt::format("the model has layers 0..{}", layers - 1));
       }
-      for (int l = run.first; l <= run.last; ++l) ++seen[static_cast<size_t>(l)];
+      for (int l = run.first; l <= run.last; ++l) {
+        if (seen[static_cast<size_t>(l)]) {
+          return BadInput(where, fmt::format("layer {} is in two stages", l), remedy);
+        }
+        seen[static_cast<size_t>(l)] = true;
+      }
     }
   }
-  for (int l = 0; l < layers; ++l) {
-    if (seen[static_cast<size_t>(l)] == 1) continue;
-    return BadInput(
-        where,
-        fmt::format("layer {} is {}", l,
-                    seen[static_cast<size_t>(l)] == 0 ? "in no stage" : "in two stages"),
-        "every layer must be in exactly one stage of a pipeline");
-  }
-  return Ok();
+  const auto missing = std::find(seen.begin(), seen.end(), false);
+  if (missing == seen.end()) return Ok();
+  return BadInput(where, fmt::format("layer {} is in no stage", missing - seen.begin()), remedy);
 }
 
 // Every microbatch named goes through every chunk once, forward before backward.

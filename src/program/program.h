@@ -239,8 +239,9 @@ struct Program {
 // The buffer a port means in a given compute instruction.
 BufferRef BufferOf(const Port& port, const Instruction& compute);
 
-// Whether an instruction other than compute needs its operand k to itself: a send only reads, and so
-// does a collective the inputs it does not write in place; wait, free and alias end all other use.
+// Whether an instruction other than compute needs its operand k to itself: a send only reads, and
+// so does a collective the inputs it does not write in place; wait, free and alias end all other
+// use.
 bool WritesOperand(const Instruction& instruction, int32_t k);
 
 // The sizes NetworkCost asks for (network_cost.h), of a collective that divides `whole` bytes.

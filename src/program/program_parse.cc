@@ -206,7 +206,8 @@ Status ProgramParser::ParseTensor(LineWords& w) {
     elements *= static_cast<double>(std::max<int64_t>(1, *extent));  // whatever the order of axes
     tensor.shape.push_back(*extent);
   }
-  if (elements > static_cast<double>(kMostElements)) return w.Bad(fmt::format("{} is too large", tensor.name));
+  if (elements > static_cast<double>(kMostElements))
+    return w.Bad(fmt::format("{} is too large", tensor.name));
   HEDDLE_ASSIGN(const std::string_view role_name, w.Word("a role"));
   const auto role = ParseRole(role_name);
   if (!role) return w.Bad(fmt::format("\"{}\" is not a role", role_name));

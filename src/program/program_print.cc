@@ -44,8 +44,8 @@ class Printer {
 
   // In quotes where the reader would not take it as one word.
   static std::string Word(const std::string& text) {
-    const bool plain =
-        !text.empty() && text.find_first_of(" \t\r") == std::string::npos && !text.starts_with("//");
+    const bool plain = !text.empty() && text.find_first_of(" \t\r") == std::string::npos &&
+                       !text.starts_with("//");
     return plain ? text : '"' + text + '"';
   }
 

@@ -42,9 +42,11 @@ bool IsRelative(const Program& program);
 
 }  // namespace heddle
 
+// Not noexcept: libstdc++ then keeps the hash beside the key, and chains are walked without hashing
+// again (a third of the checker's time).
 template <>
 struct std::hash<heddle::BufferKey> {
-  size_t operator()(const heddle::BufferKey& key) const noexcept {
+  size_t operator()(const heddle::BufferKey& key) const {
     uint64_t h = static_cast<uint32_t>(key.tensor);
     const auto mix = [&h](uint64_t value) {
       h = (h ^ value) * 0x9e3779b97f4a7c15ULL;

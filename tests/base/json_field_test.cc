@@ -47,8 +47,7 @@ TEST(JsonFieldTest, ErrorsNameFileAndPath) {
             "f.json: node.devices[0].memory: missing\n  hint: add this field");
   EXPECT_EQ(ErrorOf(Root().Array("name")), "f.json: name: found string, expected a list");
   EXPECT_EQ(ErrorOf(Root().Object("count")), "f.json: count: found number, expected a table");
-  EXPECT_EQ(ErrorOf(Root().Bool("count")),
-            "f.json: count: found number, expected true or false");
+  EXPECT_EQ(ErrorOf(Root().Bool("count")), "f.json: count: found number, expected true or false");
   EXPECT_EQ(ErrorOf(Root().Ints("sizes", 1, 9)),
             "f.json: sizes[2]: 0 is out of range\n  hint: expected 1 to 9");
 }
@@ -86,7 +85,8 @@ TEST(JsonFieldTest, HostileShapesAreRefused) {
   for (int k = 0; k < 100000; ++k) wide += "\"" + std::to_string(k) + "\":0,";
   EXPECT_THAT(ErrorOf(ParseJson(wide + "\"x\":0}", "f")), HasSubstr("more than 16384 fields"));
   // Brackets and colons inside text are text.
-  const std::string text = "[\"" + std::string(1000, '[') + "\\\"" + std::string(20000, ':') + "\"]";
+  const std::string text =
+      "[\"" + std::string(1000, '[') + "\\\"" + std::string(20000, ':') + "\"]";
   EXPECT_TRUE(ParseJson(text, "f").ok());
 }
 

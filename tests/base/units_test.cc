@@ -44,8 +44,9 @@ TEST(UnitsTest, SecondsAndFlops) {
 TEST(UnitsTest, TheUnitIsMandatory) {
   EXPECT_EQ(ErrorOf(ParseBytes("16")),
             "\"16\" has no unit\n  hint: write a number and a unit, e.g. \"16 GiB\"");
-  EXPECT_THAT(ErrorOf(ParseSeconds("20 parsec")),
-              HasSubstr("\"20 parsec\" has the unknown unit \"parsec\"\n  hint: known units: s, ms"));
+  EXPECT_THAT(
+      ErrorOf(ParseSeconds("20 parsec")),
+      HasSubstr("\"20 parsec\" has the unknown unit \"parsec\"\n  hint: known units: s, ms"));
   EXPECT_THAT(ErrorOf(ParseBandwidth("10 GB")), HasSubstr("unknown unit \"GB\""));
   EXPECT_THAT(ErrorOf(ParseBytes("16 gib")), HasSubstr("unknown unit"));
 }

@@ -56,8 +56,7 @@ TEST(AutodiffTest, PhasesFollowTheRoleOfTheOutput) {
       if (op.phase != Phase::kBackwardInput && op.phase != Phase::kBackwardWeight) continue;
       const bool input = op.phase == Phase::kBackwardInput;
       for (const Operand& output : op.outputs) {
-        EXPECT_EQ(graph.tensor(output.tensor).role,
-                  input ? Role::kGradient : Role::kWeightGradient)
+        EXPECT_EQ(graph.tensor(output.tensor).role, input ? Role::kGradient : Role::kWeightGradient)
             << op.name;
       }
     }

@@ -71,7 +71,9 @@ TEST(GraphTest, Order) {
 }
 
 TEST(GraphTest, WrittenOnce) {
-  EXPECT_THAT(ErrorAfter([](Parts& p) { p.op("fc1").outputs[0].tensor = p.op("fc0.gelu").outputs[0].tensor; }),
+  EXPECT_THAT(ErrorAfter([](Parts& p) {
+                p.op("fc1").outputs[0].tensor = p.op("fc0.gelu").outputs[0].tensor;
+              }),
               HasSubstr("fc1: fc0.gelu.y is written twice"));
 }
 

@@ -56,8 +56,8 @@ TEST(LayerChainTest, HalfPrecisionHalvesTheBytes) {
   EXPECT_EQ(ChainOf(graph).cuts[0].forward_bytes.value, 1024 * 768 * 2);
 }
 
-// x0 is used in layers 1 and 3: forward it crosses all three cuts. Its gradient leaves layer 3 as the
-// addition's own gradient, crosses to layer 1, is summed there, and goes on as one tensor.
+// x0 is used in layers 1 and 3: forward it crosses all three cuts. Its gradient leaves layer 3 as
+// the addition's own gradient, crosses to layer 1, is summed there, and goes on as one tensor.
 TEST(LayerChainTest, ASkipConnectionOverSeveralCuts) {
   EXPECT_EQ(CutsOf(SkipGraph({{}, {}, {}, {0}})),
             "l0.relu.y (32) | d.l1.da.sum0 (32)\n"

@@ -6,8 +6,8 @@
 
 namespace heddle {
 
-// Square layers of `width`: layer l computes its product of the layer before and adds the outputs of
-// the earlier layers listed for it. The last one ends in a loss.
+// Square layers of `width`: layer l computes its product of the layer before and adds the outputs
+// of the earlier layers listed for it. The last one ends in a loss.
 //
 //   SkipGraph({{}, {}, {}, {0}})        layer 0 ──► 1 ──► 2 ──► 3
 //                                             └───────────────►+

@@ -105,12 +105,13 @@ TEST(CheckBuffersTest, FreedForTheNextRepetition) {
   EXPECT_THAT(Mutant("1-1f1b").On(0, "compute U0", "compute U0\nfree w0").Findings(),
               HasSubstr("use after free: device 0 (a:0): the body frees w0, which its next "
                         "repetition needs"));
-  EXPECT_THAT(Mutant("1-1f1b")
-                  .Replace("tensor x0", "tensor v0 f32[256,256] state\ntensor x0")
-                  .Replace("changes w0\n", "changes w0\nsegment V other\n  consumes w0\n  writes v0\n")
-                  .On(0, "compute U0", "compute U0\ncompute V")
-                  .Findings(),
-              HasSubstr("leak: device 0 (a:0): v0 is still live at the end of the body"));
+  EXPECT_THAT(
+      Mutant("1-1f1b")
+          .Replace("tensor x0", "tensor v0 f32[256,256] state\ntensor x0")
+          .Replace("changes w0\n", "changes w0\nsegment V other\n  consumes w0\n  writes v0\n")
+          .On(0, "compute U0", "compute U0\ncompute V")
+          .Findings(),
+      HasSubstr("leak: device 0 (a:0): v0 is still live at the end of the body"));
 }
 
 // What a prologue makes may stay for the bodies.

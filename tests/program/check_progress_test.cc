@@ -1,4 +1,6 @@
 // Who waits for whom: deadlocks, and what is none.
+#include <fmt/format.h>
+
 #include "mutant.h"
 
 namespace heddle {
@@ -235,6 +237,39 @@ on 1
   // One that changes it must wait.
   EXPECT_THAT(Mutant::OfText(text).Replace("reads p", "changes p").Findings(),
               HasSubstr("device 0 (a:0), body 0, instruction 1: compute R waits for p"));
+}
+
+// A file of a megabyte must not keep the checker busy for minutes: one compute that waits for
+// thousands of messages, one buffer in thousands of parts.
+TEST(CheckProgressTest, ThousandsOfMessagesForOneCompute) {
+  constexpr int kMessages = 20000;
+  std::string tensors, ports, sends, receives, frees;
+  for (int k = 0; k < kMessages; ++k) {
+    tensors += fmt::format("tensor t{} f32[1] state\n", k);
+    ports += fmt::format(" t{}", k);
+    sends += fmt::format("  send t{0} to 1 tag {0}\n", k);
+    receives += fmt::format("  recv t{0} from 0 tag {0}\n", k);
+  }
+  EXPECT_EQ(Mutant::OfText("heddle-program 1\nsamples 1 as 1\nlayers 0\ndevice 0 \"a\" holds" +
+                           ports + "\ndevice 1 \"b\"\n" + tensors + "segment S other\n  consumes" +
+                           ports + "\nbody\non 0\n" + sends + "on 1\n" + receives + "  compute S\n")
+                .Findings(),
+            "");
+}
+
+TEST(CheckProgressTest, ABufferInThousandsOfParts) {
+  std::string sends, receives;
+  for (int k = 0; k < 20000; ++k) {
+    sends += fmt::format("  send x[{}:{}] to 1\n", k, k + 1);
+    receives += fmt::format("  recv x[{}:{}] from 0\n", k, k + 1);
+  }
+  EXPECT_THAT(
+      Mutant::OfText("heddle-program 1\nsamples 1 as 1\nlayers 0\ndevice 0 \"a\" holds x\n"
+                     "device 1 \"b\"\ntensor x f32[20000] state\nbody\non 0\n" +
+                     sends + "on 1\n" + receives + "  free x\n")
+          .Findings(),
+      HasSubstr("bad segment: device 1 (b), body 0, instruction 2048: recv x[2048:2049] from "
+                "0: x[2048:2049] has more than 2048 parts"));
 }
 
 }  // namespace

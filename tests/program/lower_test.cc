@@ -94,11 +94,12 @@ TEST(LowerTest, BackwardInAnotherOrderThanForward) {
 
 // 3:1 feeds 1:1, as in the golden Program.
 TEST(LowerTest, ReplicatedStages) {
-  EXPECT_EQ(FaultsOf(PlanOf(8, 2,
-                            {{{StageOf({{0, 1}}, {3, 1}, "F*2 B*2"),
-                               StageOf({{2, 3}}, {1, 1}, "(F B)*2")}}}),
-                     Mlp(4, 8)),
-            "");
+  EXPECT_EQ(
+      FaultsOf(
+          PlanOf(8, 2,
+                 {{{StageOf({{0, 1}}, {3, 1}, "F*2 B*2"), StageOf({{2, 3}}, {1, 1}, "(F B)*2")}}}),
+          Mlp(4, 8)),
+      "");
   EXPECT_EQ(FaultsOf(PlanOf(12, 3,
                             {{{StageOf({{0, 1}}, {1}, "F*2 (F B) B*2"),
                                StageOf({{2, 2}}, {2, 1, 5}, "F (F B)*2 B"),
@@ -132,10 +133,11 @@ TEST(LowerTest, ZeroRowShares) {
 // Stage 0 has layers 0 and 2, stage 1 layers 1 and 3.
 TEST(LowerTest, InterleavedChunks) {
   const std::vector<LayerRun> first = {{0, 0}, {2, 2}}, second = {{1, 1}, {3, 3}};
-  EXPECT_EQ(FaultsOf(PlanOf(8, 4,
-                            {{{StageOf(first, {1}, Gpipe(4, 2)), StageOf(second, {1}, Gpipe(4, 2))}}}),
-                     Mlp(4, 8)),
-            "");
+  EXPECT_EQ(
+      FaultsOf(
+          PlanOf(8, 4, {{{StageOf(first, {1}, Gpipe(4, 2)), StageOf(second, {1}, Gpipe(4, 2))}}}),
+          Mlp(4, 8)),
+      "");
   EXPECT_EQ(FaultsOf(PlanOf(8, 4,
                             {{{StageOf(first, {2, 1}, Gpipe(4, 2)),
                                StageOf(second, {1, 1}, Gpipe(4, 2), true)}}}),
@@ -162,10 +164,11 @@ TEST(LowerTest, Recomputation) {
 }
 
 TEST(LowerTest, RecomputationSavesMemory) {
-  const Graph graph = BuildModel("mlp?layers=9&inputs=8&hidden=8&outputs=8", {.batch = 512}).value();
+  const Graph graph =
+      BuildModel("mlp?layers=9&inputs=8&hidden=8&outputs=8", {.batch = 512}).value();
   const auto peak = [&](bool recompute) {
-    const PipelinePlan pipeline{{StageOf({{0, 7}}, {1}, "F*8 B*8", recompute),
-                                 StageOf({{8, 8}}, {1}, "(F B)*8")}};
+    const PipelinePlan pipeline{
+        {StageOf({{0, 7}}, {1}, "F*8 B*8", recompute), StageOf({{8, 8}}, {1}, "(F B)*8")}};
     return CheckProgram(LowerPlan(PlanOf(512, 8, {pipeline}), graph).value()).memory[0].peak.value;
   };
   EXPECT_LT(peak(true), peak(false) / 2);
@@ -196,8 +199,8 @@ TEST(LowerTest, PartlySplitBackward) {
 // Two pipelines of different shapes, each with half of the microbatches.
 TEST(LowerTest, SeveralPipelines) {
   const PipelinePlan one{{StageOf({{0, 3}}, {1}, "(F B)*2")}};
-  const PipelinePlan two{{StageOf({{0, 1}}, {1}, "F2 F3 B2 B3"),
-                          StageOf({{2, 3}}, {2, 1}, "F2 B2 F3 B3")}};
+  const PipelinePlan two{
+      {StageOf({{0, 1}}, {1}, "F2 F3 B2 B3"), StageOf({{2, 3}}, {2, 1}, "F2 B2 F3 B3")}};
   EXPECT_EQ(FaultsOf(PlanOf(12, 4, {one, two}), Mlp(4, 12)), "");
   EXPECT_EQ(FaultsOf(PlanOf(12, 4, {one, two}), TinyGpt(12)), "");
 }
@@ -238,12 +241,12 @@ TEST(LowerTest, SkipConnectionsOverStages) {
   const Graph graph = SkipGraph({{}, {}, {}, {0}, {1}, {}}, 8);
   EXPECT_EQ(FaultsOf(PlanOf(8, 4, {Line({0, 1, 2, 3, 4, 5}, 6, 4)}), graph), "");
   EXPECT_EQ(FaultsOf(PlanOf(8, 4, {Line({0, 2, 4}, 6, 4, true)}), graph), "");
-  EXPECT_EQ(FaultsOf(PlanOf(8, 2,
-                            {{{StageOf({{0, 1}}, {3, 1}, "F*2 B*2"),
-                               StageOf({{2, 2}}, {1, 1}, "F*2 B*2"),
-                               StageOf({{3, 5}}, {1, 2}, "F I F I W*2")}}}),
-                     graph),
-            "");
+  EXPECT_EQ(
+      FaultsOf(PlanOf(8, 2,
+                      {{{StageOf({{0, 1}}, {3, 1}, "F*2 B*2"), StageOf({{2, 2}}, {1, 1}, "F*2 B*2"),
+                         StageOf({{3, 5}}, {1, 2}, "F I F I W*2")}}}),
+               graph),
+      "");
 }
 
 TEST(LowerTest, SkipConnectionsOverInterleavedStages) {

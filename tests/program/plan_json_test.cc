@@ -101,8 +101,9 @@ TEST(PlanJsonTest, KeysThatToolsRelyOn) {
 }
 
 TEST(PlanJsonTest, UnknownFieldSuggestsTheNearest) {
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["stratgy"] = "x"; }),
-              HasSubstr("plan.json: unknown field \"stratgy\"\n  hint: did you mean \"strategy\"?"));
+  EXPECT_THAT(
+      ErrorAfter([](Json& j) { j["stratgy"] = "x"; }),
+      HasSubstr("plan.json: unknown field \"stratgy\"\n  hint: did you mean \"strategy\"?"));
   EXPECT_THAT(ErrorAfter([](Json& j) { j["pipelines"][0]["stages"][1]["share"] = 1; }),
               HasSubstr("plan.json: pipelines[0].stages[1]: unknown field \"share\"\n  hint: did "
                         "you mean \"shares\"?"));
@@ -207,7 +208,9 @@ TEST(ValidatePlanTest, LayersOfAnotherModel) {
 TEST(ValidatePlanTest, SharesAndDevices) {
   EXPECT_THAT(InvalidAfter([](Stages& s, Plan&) { s[0].shares = {1}; }),
               HasSubstr("pipelines[0].stages[0].shares: 1 shares for 2 devices"));
-  EXPECT_THAT(InvalidAfter([](Stages& s, Plan&) { s[0].shares = {0, 0}; }),
+  EXPECT_THAT(InvalidAfter([](Stages& s, Plan&) {
+                s[0].shares = {0, 0};
+              }),
               HasSubstr("stages[0].shares: add up to nothing"));
   EXPECT_THAT(InvalidAfter([](Stages& s, Plan&) { s[1].devices[0] = "a:0"; }),
               HasSubstr("stages[1].devices: a:0 is used twice"));
@@ -245,7 +248,9 @@ TEST(ValidatePlanTest, OrdersThatWaitForEachOther) {
 }
 
 TEST(ValidatePlanTest, EveryChunkOfEveryMicrobatch) {
-  EXPECT_THAT(InvalidAfter([](Stages& s, Plan&) { s[1].chunks = {{4, 4}, {5, 5}}; }),
+  EXPECT_THAT(InvalidAfter([](Stages& s, Plan&) {
+                s[1].chunks = {{4, 4}, {5, 5}};
+              }),
               HasSubstr("some microbatch does not go through all of the stage's layers"));
 }
 

@@ -32,8 +32,8 @@ class RandomPlan {
 
   Graph MakeGraph() {
     if (Upto(3) == 0) {
-      const std::string spec = fmt::format("tiny-gpt?layers={}&hidden=4&heads=2&vocab=8&seq=2&tied={}",
-                                           1 + Upto(3), Upto(1));
+      const std::string spec = fmt::format(
+          "tiny-gpt?layers={}&hidden=4&heads=2&vocab=8&seq=2&tied={}", 1 + Upto(3), Upto(1));
       return BuildModel(spec, {.batch = batch_}).value();
     }
     std::vector<std::vector<int>> skips(static_cast<size_t>(1 + Upto(7)));
@@ -48,7 +48,8 @@ class RandomPlan {
 
   void MakePlan() {
     const int microbatches = 1 + Upto(static_cast<int>(std::min<int64_t>(batch_, 6)) - 1);
-    std::vector<std::vector<int32_t>> parts(static_cast<size_t>(1 + Upto(microbatches > 1 ? 1 : 0)));
+    std::vector<std::vector<int32_t>> parts(
+        static_cast<size_t>(1 + Upto(microbatches > 1 ? 1 : 0)));
     for (int32_t m = 0; m < microbatches; ++m) {
       const bool needed = m < static_cast<int32_t>(parts.size());  // every pipeline gets one
       const auto part = static_cast<size_t>(needed ? m : Upto(static_cast<int>(parts.size()) - 1));

@@ -81,8 +81,8 @@ class RandomProgram {
     const std::vector<std::string> names = {"x", "_", "w.1", "i", "acc", "to", "body", "Over"};
     const int count = 1 + Upto(static_cast<int>(names.size()) - 1);
     for (int k = 0; k < count; ++k) {
-      ProgramTensor tensor{names[static_cast<size_t>(k)], Kind<DType>(kDTypeCount), {},
-                           Kind<Role>(kRoleCount)};
+      ProgramTensor tensor{
+          names[static_cast<size_t>(k)], Kind<DType>(kDTypeCount), {}, Kind<Role>(kRoleCount)};
       for (int axes = Upto(3); axes > 0; --axes) tensor.shape.push_back(Upto(4));
       tables_.AddTensor(std::move(tensor));
     }
@@ -200,8 +200,8 @@ class RandomProgram {
       case OpCode::kSend:
       case OpCode::kRecv:
         if (p_.devices.size() < 2) return;
-        in.target = (device + 1 + Below(p_.devices.size() - 1)) %
-                    static_cast<int32_t>(p_.devices.size());
+        in.target =
+            (device + 1 + Below(p_.devices.size() - 1)) % static_cast<int32_t>(p_.devices.size());
         in.tag = Maybe() ? 0 : Upto(INT32_MAX - 1);
         in.on_compute = Maybe();
         refs = {Buffer()};

@@ -43,8 +43,9 @@ TEST(FairShareTest, ALongFlowAmongShortOnes) {
 
 TEST(FairShareTest, ThreeLevels) {
   // Wire 0 (6) is full at 2; wire 1 (10) then has 8 for two: 4; wire 2 (20) has 16 for one.
-  ExpectRates({{{{0, 1}}}, {{{0, 1}}}, {{{0, 1}, {1, 1}}}, {{{1, 1}}}, {{{1, 1}, {2, 1}}}, {{{2, 1}}}},
-              {6, 10, 20}, {2, 2, 2, 4, 4, 16});
+  ExpectRates(
+      {{{{0, 1}}}, {{{0, 1}}}, {{{0, 1}, {1, 1}}}, {{{1, 1}}}, {{{1, 1}, {2, 1}}}, {{{2, 1}}}},
+      {6, 10, 20}, {2, 2, 2, 4, 4, 16});
 }
 
 TEST(FairShareTest, CapsLeaveRoomForOthers) {
@@ -66,7 +67,8 @@ TEST(FairShareTest, NoWires) {
 
 // Weights far apart leave rounding behind; the filling must come to an end all the same.
 TEST(FairShareTest, WeightsOfAllSizes) {
-  const std::vector<TestFlow> flows = {{{{0, 1e9}}, 0.3}, {{{0, 0.1}}, 0.7}, {{{0, 1e-9}, {1, 3e7}}}};
+  const std::vector<TestFlow> flows = {
+      {{{0, 1e9}}, 0.3}, {{{0, 0.1}}, 0.7}, {{{0, 1e-9}, {1, 3e7}}}};
   const std::vector<double> rates = Rates(flows, {1e9, 1e7});
   for (const double rate : rates) EXPECT_GT(rate, 0);
 }

@@ -40,7 +40,8 @@ TEST(GoldenTimesTest, OneForwardOneBackward) {
 TEST(GoldenTimesTest, UnevenSharesOverAChannel) {
   const Simulation sim =
       Golden("2-uneven-shares", TwoNodes("256 kB/s"), {.links = LinkModel::kChannels});
-  EXPECT_EQ(LaneText(sim, "a:0 compute"), "F0.0#0 0-3, F0.0#1 3-6, B0.0#0 17-20, B0.0#1 23-26, U0 26-26");
+  EXPECT_EQ(LaneText(sim, "a:0 compute"),
+            "F0.0#0 0-3, F0.0#1 3-6, B0.0#0 17-20, B0.0#1 23-26, U0 26-26");
   EXPECT_EQ(LaneText(sim, "b:1 compute"),
             "F1.1#0 7-9, B1.1#0 9-13, F1.1#1 13-15, B1.1#1 15-19, U1 23-23");
   EXPECT_EQ(LaneText(sim, "a:1 network"), "x1#0 3-7, x1#1 6-11, g0 26-26");
@@ -53,8 +54,7 @@ TEST(GoldenTimesTest, UnevenSharesOverAChannel) {
 // Back: b:1 at 12 and at 18 (two flows of 1 ms, together 2), b:0 at 16 and 22 (2 ms alone).
 TEST(GoldenTimesTest, UnevenSharesOverASharedLink) {
   const Simulation sim = Golden("2-uneven-shares", TwoNodes("256 kB/s"));
-  EXPECT_EQ(LaneText(sim, "a:0 network"),
-            "x1#0 3-6, x1#0 3-10, x1#1 6-10, x1#1 6-11, g0 27-27");
+  EXPECT_EQ(LaneText(sim, "a:0 network"), "x1#0 3-6, x1#0 3-10, x1#1 6-10, x1#1 6-11, g0 27-27");
   EXPECT_EQ(LaneText(sim, "b:0 compute"),
             "F1.0#0 10-12, B1.0#0 12-16, F1.0#1 16-18, B1.0#1 18-22, U1 24-24");
   EXPECT_EQ(LaneText(sim, "b:1 compute"),
@@ -81,8 +81,8 @@ TEST(GoldenTimesTest, UnevenSharesOverAnExclusiveLink) {
             "F0.1#0 0-3, F0.1#1 3-6, B0.1#0 15-18, B0.1#1 21-24, U0 24-24");
 }
 
-// Shards of 80, 48 and 0 bytes go round the ring of three in pieces: 80 bytes take 1 ms, and the two
-// broadcasts follow each other's wires, 1.6 ms in all where both pass.
+// Shards of 80, 48 and 0 bytes go round the ring of three in pieces: 80 bytes take 1 ms, and the
+// two broadcasts follow each other's wires, 1.6 ms in all where both pass.
 TEST(GoldenTimesTest, SpmdMatmul) {
   const Cluster cluster = MeshOf(3, "80 kB/s");
   const Simulation sim = Golden("3-spmd-matmul", cluster);
@@ -110,8 +110,8 @@ TEST(GoldenTimesTest, AsyncSteadyPeriod) {
   EXPECT_EQ(sim.devices[0].received.value, 1024);
 }
 
-// With messages of 1 ms the round trip of F, x, F, B, d, B takes 6 ms and spans two bodies, so a body
-// takes 3 on average: in turns 2 and 4.
+// With messages of 1 ms the round trip of F, x, F, B, d, B takes 6 ms and spans two bodies, so a
+// body takes 3 on average: in turns 2 and 4.
 TEST(GoldenTimesTest, AsyncOverASlowLink) {
   const Simulation sim = Golden("4-async-versions", MeshOf(2, "1024 kB/s"));
   EXPECT_NEAR(sim.iteration.value, 3 * kMs, kSlack);
@@ -182,17 +182,16 @@ TEST_P(EveryGolden, TimelinesAreValidAndTheSameEveryTime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, EveryGolden,
-    testing::Combine(testing::ValuesIn(GoldenPrograms()),
-                     testing::Values(LinkModel::kShared, LinkModel::kExclusive,
-                                     LinkModel::kChannels)),
-    [](const auto& param) {
-      std::string name =
-          std::get<0>(param.param) + "-" + std::string(NameOf(std::get<1>(param.param)));
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, EveryGolden,
+                         testing::Combine(testing::ValuesIn(GoldenPrograms()),
+                                          testing::Values(LinkModel::kShared, LinkModel::kExclusive,
+                                                          LinkModel::kChannels)),
+                         [](const auto& param) {
+                           std::string name = std::get<0>(param.param) + "-" +
+                                              std::string(NameOf(std::get<1>(param.param)));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace heddle

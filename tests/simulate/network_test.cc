@@ -45,10 +45,10 @@ std::vector<double> FinishTimes(LinkModel model, const std::vector<double>& wire
       for (const int32_t id : done) finish[static_cast<size_t>(id)] = event;
     } else {
       const TestFlow& flow = flows[next];
-      network->Start(static_cast<int32_t>(next++),
-                     {&flow.loads, flow.work, flow.latency, flow.cap, AloneSeconds(flow, wires),
-                      flow.channel},
-                     start);
+      network->Start(
+          static_cast<int32_t>(next++),
+          {&flow.loads, flow.work, flow.latency, flow.cap, AloneSeconds(flow, wires), flow.channel},
+          start);
     }
   }
 }
@@ -124,9 +124,8 @@ TEST(ExclusiveNetworkTest, FirstComeFirstServed) {
 
 // The second waits for wire 0 and keeps the third, which comes later, off wire 1.
 TEST(ExclusiveNetworkTest, WhoWaitsKeepsItsWires) {
-  EXPECT_EQ(Exclusive({100, 100}, {{0, 100, {{0, 1}}},
-                                   {0.1, 100, {{0, 1}, {1, 1}}},
-                                   {0.2, 10, {{1, 1}}}}),
+  EXPECT_EQ(Exclusive({100, 100},
+                      {{0, 100, {{0, 1}}}, {0.1, 100, {{0, 1}, {1, 1}}}, {0.2, 10, {{1, 1}}}}),
             "1 2 2.1");
 }
 

@@ -13,13 +13,14 @@ struct PipelineText {
   int microbatches = 8;
   double forward = 1;  // seconds
   double backward = 2;
-  int elements = 125;  // f32, of every message
+  int elements = 125;         // f32, of every message
   std::string channels = "";  // "half", "full" or none
 
   std::string Text(const std::vector<std::string>& order_of_stage) const {
-    std::string text = fmt::format("heddle-program 1\nstrategy test\nsamples {0} as 1*{0}\n"
-                                   "updates 0\nlayers {1}\n\n",
-                                   microbatches, stages);
+    std::string text = fmt::format(
+        "heddle-program 1\nstrategy test\nsamples {0} as 1*{0}\n"
+        "updates 0\nlayers {1}\n\n",
+        microbatches, stages);
     for (int s = 0; s < stages; ++s) text += fmt::format("device {} \"a:{}\"\n", s, s);
     for (int s = 0; s + 1 < stages && !channels.empty(); ++s) {
       text += fmt::format("channel {} | {} {}\n", s, s + 1, channels);
@@ -55,9 +56,8 @@ struct PipelineText {
   bool Last(int s) const { return s == stages - 1; }
 
   std::string Segments(int s) const {
-    std::string text =
-        fmt::format("segment F{0} forward layers {0}..{0} rows 0:1 time {1} s\n  reads x{0}#\n", s,
-                    forward);
+    std::string text = fmt::format(
+        "segment F{0} forward layers {0}..{0} rows 0:1 time {1} s\n  reads x{0}#\n", s, forward);
     if (!Last(s)) text += fmt::format("  writes x{}#\n", s + 1);
     text += fmt::format("segment B{0} backward layers {0}..{0} rows 0:1 time {1} s\n", s, backward);
     if (!First(s)) text += fmt::format("  consumes x{0}#\n  writes d{0}#\n", s);
@@ -76,12 +76,14 @@ struct PipelineText {
     for (const char kind : order) {
       const int m = kind == 'F' ? forward_at++ : backward_at++;
       text += fmt::format("  compute {}{} #{}\n", kind, s, m);
-      if (kind == 'F' && !Last(s)) text += fmt::format("  send x{0}#{1} to {0} tag {1}\n", s + 1, m);
+      if (kind == 'F' && !Last(s))
+        text += fmt::format("  send x{0}#{1} to {0} tag {1}\n", s + 1, m);
       if (kind == 'B' && !First(s)) {
         text += fmt::format("  send d{0}#{1} to {2} tag {1}\n", s, m, s - 1);
       }
     }
-    for (int m = 0; m < microbatches && !First(s); ++m) text += fmt::format("  free d{}#{}\n", s, m);
+    for (int m = 0; m < microbatches && !First(s); ++m)
+      text += fmt::format("  free d{}#{}\n", s, m);
     return text;
   }
 };

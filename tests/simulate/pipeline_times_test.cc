@@ -56,8 +56,8 @@ TEST(PipelineTimesTest, HalfDuplexLinks) {
 TEST(PipelineTimesTest, OneMicrobatch) {
   PipelineText pipeline;
   pipeline.microbatches = 1;
-  EXPECT_NEAR(TimeOf(pipeline, false, MeshOf(4, "1 kB/s"), LinkModel::kShared),
-              4 * 3 + 2 * 3 * 0.5, 1e-9);
+  EXPECT_NEAR(TimeOf(pipeline, false, MeshOf(4, "1 kB/s"), LinkModel::kShared), 4 * 3 + 2 * 3 * 0.5,
+              1e-9);
   EXPECT_NEAR(TimeOf(pipeline, false, MeshOf(4, "1 kB/s", "250 ms"), LinkModel::kShared),
               4 * 3 + 2 * 3 * 0.75, 1e-9);
 }
@@ -71,8 +71,8 @@ RC_GTEST_PROP(PipelineTimesProperty, ClosedForm, ()) {
   pipeline.forward = *rc::gen::inRange(1, 5);
   pipeline.backward = *rc::gen::inRange(1, 9);
   const Cluster cluster = MeshOf(std::max(2, pipeline.stages), "1000 TB/s");
-  const double expected = (pipeline.microbatches + pipeline.stages - 1) *
-                          (pipeline.forward + pipeline.backward);
+  const double expected =
+      (pipeline.microbatches + pipeline.stages - 1) * (pipeline.forward + pipeline.backward);
   for (const bool gpipe : {false, true}) {
     const double time = TimeOf(pipeline, gpipe, cluster, LinkModel::kShared);
     RC_ASSERT(std::abs(time - expected) < 1e-6);

@@ -1,10 +1,11 @@
-// Our `shared` link model against SimGrid, an independent simulator: random topologies, random flows
-// with start times, each flow's end within 1%.
+// Our `shared` link model against SimGrid, an independent simulator: random topologies, random
+// flows with start times, each flow's end within 1%.
 //
 // SimGrid runs its plain max-min model (CM02) without the corrections for TCP: no window bound, no
-// factors, no cross traffic. It would also give flows with longer latencies less bandwidth; ours wait
-// for their latency and then share alike, so its links have none, and the flow starts that much later.
-// A process can have one SimGrid engine: all cases are parts of one platform, without links between.
+// factors, no cross traffic. It would also give flows with longer latencies less bandwidth; ours
+// wait for their latency and then share alike, so its links have none, and the flow starts that
+// much later. A process can have one SimGrid engine: all cases are parts of one platform, without
+// links between.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -178,8 +179,8 @@ TEST(SimGridTest, EveryFlowEndsWithinOnePercent) {
   int argc = 2;
   s4u::Engine engine(&argc, argv);
   for (const char* setting :
-       {"network/model:CM02", "network/TCP-gamma:1e30", "network/weight-S:0", "network/crosstraffic:0",
-        "network/latency-factor:1", "network/bandwidth-factor:1"}) {
+       {"network/model:CM02", "network/TCP-gamma:1e30", "network/weight-S:0",
+        "network/crosstraffic:0", "network/latency-factor:1", "network/bandwidth-factor:1"}) {
     s4u::Engine::set_config(std::string(setting));
   }
   s4u::NetZone* zone = s4u::create_full_zone("cases");

@@ -30,10 +30,10 @@ memory_bandwidth = "900 GB/s"
 // One node "a"; a link between every two devices.
 inline Cluster MeshOf(int devices, const std::string& bandwidth,
                       const std::string& latency = "0 s") {
-  return ClusterOf(fmt::format(
-      "[[node]]\nname = \"a\"\ndevices = [{{ type = \"gpu\", count = {} }}]\n"
-      "link = {{ bandwidth = \"{}\", latency = \"{}\" }}\n",
-      devices, bandwidth, latency));
+  return ClusterOf(
+      fmt::format("[[node]]\nname = \"a\"\ndevices = [{{ type = \"gpu\", count = {} }}]\n"
+                  "link = {{ bandwidth = \"{}\", latency = \"{}\" }}\n",
+                  devices, bandwidth, latency));
 }
 
 // Nodes "a" and "b" of two devices each, and one link between the nodes with `more` lines.

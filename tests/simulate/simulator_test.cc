@@ -119,15 +119,15 @@ on 3
 
 TEST(SimulatorTest, WaitAndFreeStopTheWalk) {
   const auto compute = [](const std::string& before) {
-    const Simulation sim = SimulationOf(FourDevices("body\non 0\n  compute Z\n  send z to 2\n" +
-                                                    before + R"(
+    const Simulation sim =
+        SimulationOf(FourDevices("body\non 0\n  compute Z\n  send z to 2\n" + before + R"(
   compute One
   free z
 on 2
   recv z from 0
   free z
 )"),
-                                        Slow(), {.repetitions = 1});
+                     Slow(), {.repetitions = 1});
     return LaneText(sim, "a:0 compute", 1);
   };
   EXPECT_EQ(compute(""), "Z 0-1, One 1-2");
@@ -195,7 +195,8 @@ on 2
   recv x from 1 tag 1 on compute
   recv x from 0
 )"),
-                                       "p").value();
+                                       "p")
+                              .value();
   const Result<Simulation> sim =
       Simulate(program, Slow(), CostSegments(program, Slow(), nullptr).value(), {});
   ASSERT_FALSE(sim.ok());
@@ -234,7 +235,8 @@ on 0
   compute One
   compute Quick
 )"),
-                                       "p").value();
+                                       "p")
+                              .value();
   const SegmentSeconds seconds = CostSegments(program, Slow(), nullptr).value();
   EXPECT_EQ(seconds[0], (std::vector<double>{1, 0, 0, 0}));
 }
@@ -246,7 +248,8 @@ body
 on 0
   compute Ops
 )"),
-                                       "p").value();
+                                       "p")
+                              .value();
   EXPECT_THAT(CostSegments(program, Slow(), nullptr).error().ToString(),
               HasSubstr("segment Ops states no time\n  hint: add \"time 0.001 s\" to it"));
 }

@@ -104,22 +104,58 @@ std::vector<int> FirstTypes(const Planning& planning, int devices, int rounds) {
   return types;
 }
 
+// A number of microbatches with its stages, and a time no order of them can beat: before a stage's
+// work of all microbatches lies the way of the first through the stages before it.
+struct Candidate {
+  int64_t microbatches;
+  std::vector<LayerRun> runs;  // chunk k is on device k modulo the number of devices
+  double bound;
+};
+
+// Most promising first.
+std::vector<Candidate> MakeCandidates(const Planning& planning, const std::vector<int64_t>& counts,
+                                      int devices, int rounds) {
+  std::vector<Candidate> candidates;
+  const std::vector<int> types = FirstTypes(planning, devices, rounds);
+  for (const int64_t m : counts) {
+    const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
+    Candidate candidate{m, BalancedRuns(seconds, planning.chain.size(), types), 0};
+    std::vector<double> work(static_cast<size_t>(devices), 0);
+    std::vector<double> before(static_cast<size_t>(devices), 0);
+    double way = 0;
+    for (size_t k = 0; k < candidate.runs.size(); ++k) {
+      const size_t device = k % static_cast<size_t>(devices);
+      if (k < static_cast<size_t>(devices)) before[device] = way;
+      const double chunk = seconds.Of(types[k], candidate.runs[k].first, candidate.runs[k].last);
+      work[device] += chunk;
+      way += chunk;
+    }
+    for (size_t d = 0; d < work.size(); ++d) {
+      candidate.bound = std::max(candidate.bound, before[d] + static_cast<double>(m) * work[d]);
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+  return candidates;
+}
+
 using OrderMaker = std::vector<WorkOrder> (*)(int stages, int microbatches);
 
 Result<Plan> PlanStages(const Planning& planning, const std::string& strategy, OrderMaker orders) {
   const int stages = std::min(planning.chain.size(), planning.cluster->device_count());
   Best best(planning);
-  for (const int64_t m : MicrobatchCounts(planning, stages)) {
-    const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
-    const std::vector<LayerRun> runs =
-        BalancedRuns(seconds, planning.chain.size(), FirstTypes(planning, stages, 1));
+  for (const Candidate& candidate :
+       MakeCandidates(planning, MicrobatchCounts(planning, stages), stages, 1)) {
+    if (candidate.bound >= best.seconds()) continue;
     Plan plan = planning.Blank(strategy, strategy);
-    plan.microbatches = m;
+    plan.microbatches = candidate.microbatches;
     plan.pipelines.emplace_back();
-    const std::vector<WorkOrder> work = orders(stages, static_cast<int>(m));
+    const std::vector<WorkOrder> work = orders(stages, static_cast<int>(candidate.microbatches));
     for (int s = 0; s < stages; ++s) {
       const auto at = static_cast<size_t>(s);
-      plan.pipelines[0].stages.push_back(OneDeviceStage(planning, s, {runs[at]}, work[at]));
+      plan.pipelines[0].stages.push_back(
+          OneDeviceStage(planning, s, {candidate.runs[at]}, work[at]));
     }
     HEDDLE_RETURN_IF_ERROR(TryWithRecompute(best, std::move(plan)));
   }
@@ -168,31 +204,32 @@ Result<Plan> PlanInterleaved(const Planning& planning) {
       counts.push_back(m);
     }
   }
-  Best best(planning);
-  for (const int64_t m : counts) {
-    if (m % stages != 0) {
-      best.Note(fmt::format("{} microbatches are not a multiple of {} stages", m, stages));
-      continue;
-    }
-    const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
-    const std::vector<LayerRun> runs =
-        BalancedRuns(seconds, layers, FirstTypes(planning, stages, kChunks));
-    Plan plan = planning.Blank("interleaved", "interleaved");
-    plan.microbatches = m;
-    plan.pipelines.emplace_back();
-    const std::vector<WorkOrder> orders = InterleavedOrders(stages, kChunks, static_cast<int>(m));
-    for (int s = 0; s < stages; ++s) {
-      const auto at = static_cast<size_t>(s);
-      plan.pipelines[0].stages.push_back(OneDeviceStage(
-          planning, s, {runs[at], runs[at + static_cast<size_t>(stages)]}, orders[at]));
-    }
-    HEDDLE_RETURN_IF_ERROR(TryWithRecompute(best, std::move(plan)));
-  }
   if (counts.empty()) {
     return Infeasible("interleaved",
                       fmt::format("a batch of {} has fewer samples than the {} stages",
                                   planning.options.batch, stages),
                       fmt::format("give --batch {} or more", stages));
+  }
+  Best best(planning);
+  std::erase_if(counts, [&](int64_t m) {
+    if (m % stages == 0) return false;
+    best.Note(fmt::format("{} microbatches are not a multiple of {} stages", m, stages));
+    return true;
+  });
+  for (const Candidate& candidate : MakeCandidates(planning, counts, stages, kChunks)) {
+    if (candidate.bound >= best.seconds()) continue;
+    Plan plan = planning.Blank("interleaved", "interleaved");
+    plan.microbatches = candidate.microbatches;
+    plan.pipelines.emplace_back();
+    const std::vector<WorkOrder> orders =
+        InterleavedOrders(stages, kChunks, static_cast<int>(candidate.microbatches));
+    for (int s = 0; s < stages; ++s) {
+      const auto at = static_cast<size_t>(s);
+      const LayerRun& second = candidate.runs[at + static_cast<size_t>(stages)];
+      plan.pipelines[0].stages.push_back(
+          OneDeviceStage(planning, s, {candidate.runs[at], second}, orders[at]));
+    }
+    HEDDLE_RETURN_IF_ERROR(TryWithRecompute(best, std::move(plan)));
   }
   return std::move(best).Take();
 }
