@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "program/plan_layout.h"
-#include "program/program_tables.h"
+#include "program/segment_maker.h"
 
 namespace heddle {
 namespace {
@@ -25,119 +25,6 @@ struct Work {
 bool StartsBackward(WorkKind kind) {
   return kind == WorkKind::kBackward || kind == WorkKind::kInput;
 }
-
-// What all devices share: tables, and the segments made so far.
-class SegmentMaker {
- public:
-  SegmentMaker(const Graph& graph, const PlanLayout& layout, Program& program)
-      : g_(graph), layout_(layout), tables_(program) {
-    most_rows_ = *std::max_element(layout.microbatch_rows.begin(), layout.microbatch_rows.end());
-  }
-
-  ProgramTables& tables() { return tables_; }
-
-  // The Program's tensor: the graph's, with the rows of the largest microbatch.
-  int32_t TensorOf(TensorId id) {
-    const Tensor& tensor = g_.tensor(id);
-    if (const auto found = tables_.FindTensor(tensor.name)) return *found;
-    std::vector<int64_t> shape = tensor.shape;
-    if (tensor.per_sample) shape[0] = most_rows_;
-    return tables_.AddTensor({tensor.name, tensor.dtype, std::move(shape), tensor.role});
-  }
-
-  // The part of a per-sample tensor that `rows` are; -1 for the whole of it.
-  int32_t RowsSlice(TensorId id, Range rows) {
-    const Tensor& tensor = g_.tensor(id);
-    if (!tensor.per_sample) return -1;
-    Slice slice;
-    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-      slice.push_back(axis == 0 ? rows : Range{0, tensor.shape[axis]});
-    }
-    return tables_.AddSlice(TensorOf(id), slice);
-  }
-
-  int32_t FormOf(const Chunk& chunk, TensorId tensor) {
-    const auto own = chunk.own_form.find(tensor);
-    return own == chunk.own_form.end() ? -1 : tables_.AddForm(fmt::format("c{}", own->second));
-  }
-
-  BufferRef Plain(TensorId tensor) {
-    BufferRef ref;
-    ref.tensor = TensorOf(tensor);
-    return ref;
-  }
-
-  // The segment of a template on some rows; made at first use.
-  int32_t SegmentFor(size_t p, const Work& work, size_t s) {
-    const Chunk& chunk = layout_.pipelines[p].chunks[work.chunk];
-    const SegmentTemplate& made = chunk.segments.segments[s];
-    const auto [found, is_new] = segments_.try_emplace({p, work.chunk, s, work.rows}, -1);
-    if (!is_new) return found->second;
-    Segment segment;
-    segment.name = NameFor(p, work, s);
-    segment.phase = made.phase;
-    segment.recompute = made.recompute;
-    segment.first_layer = made.layers.first;
-    segment.last_layer = made.layers.last;
-    segment.rows = work.rows;
-    const auto [scratch, unknown] = scratches_.try_emplace({p, work.chunk, s, work.rows.size()});
-    if (unknown) scratch->second = ScratchOf(g_, made, work.rows.size());
-    segment.scratch = scratch->second;
-    for (const OpId op : made.ops) segment.ops.push_back(tables_.AddOp(g_.op(op).name));
-    for (const TensorPort& tensor_port : made.ports) {
-      const Tensor& tensor = g_.tensor(tensor_port.tensor);
-      Port port;
-      port.tensor = TensorOf(tensor_port.tensor);
-      port.use = tensor_port.use;
-      port.per_microbatch = tensor.per_sample || tensor.role == Role::kLoss;
-      port.slice = RowsSlice(tensor_port.tensor, work.rows);
-      port.form = FormOf(chunk, tensor_port.tensor);
-      segment.ports.push_back(port);
-    }
-    found->second = tables_.AddSegment(std::move(segment));
-    return found->second;
-  }
-
-  void AddPort(Segment& segment, TensorId tensor, PortUse use) {
-    Port port;
-    port.tensor = TensorOf(tensor);
-    port.use = use;
-    segment.ports.push_back(port);
-  }
-
- private:
-  // F2, B2.1 (second part of backward), F0c1 (second chunk), p1.F0 (second pipeline), and the rows
-  // where they are not all of a microbatch: F0_r0_3.
-  std::string NameFor(size_t p, const Work& work, size_t s) const {
-    static constexpr std::string_view kLetters = "FBIWUO";
-    const PipelineLayout& pipeline = layout_.pipelines[p];
-    const Chunk& chunk = pipeline.chunks[work.chunk];
-    const SegmentTemplate& made = chunk.segments.segments[s];
-    std::string name = p > 0 ? fmt::format("p{}.", p) : "";
-    name += made.recompute ? 'R' : kLetters[static_cast<size_t>(made.phase)];
-    name += std::to_string(chunk.stage);
-    if (pipeline.chunks_of[chunk.stage].size() > 1) name += fmt::format("c{}", chunk.index);
-    size_t part = 0, parts = 0;
-    for (size_t k = 0; k < chunk.segments.segments.size(); ++k) {
-      const SegmentTemplate& other = chunk.segments.segments[k];
-      if (other.phase != made.phase || other.recompute != made.recompute) continue;
-      if (k == s) part = parts;
-      ++parts;
-    }
-    if (parts > 1) name += fmt::format(".{}", part);
-    if (work.rows != Range{0, most_rows_}) {
-      name += fmt::format("_r{}_{}", work.rows.begin, work.rows.end);
-    }
-    return name;
-  }
-
-  const Graph& g_;
-  const PlanLayout& layout_;
-  ProgramTables tables_;
-  int64_t most_rows_ = 0;
-  std::map<std::tuple<size_t, size_t, size_t, Range>, int32_t> segments_;
-  std::map<std::tuple<size_t, size_t, size_t, int64_t>, Bytes> scratches_;
-};
 
 // Writes the list of one device.
 class DeviceLowering {
@@ -352,7 +239,7 @@ class DeviceLowering {
       const SegmentTemplate& segment = chunk.segments.segments[s];
       EmitFirstZeros(segment);
       Instruction in;
-      in.target = maker_.SegmentFor(p_, work, s);
+      in.target = maker_.SegmentFor({p_, work.chunk, s, work.rows});
       in.microbatch = Index::At(work.item.microbatch);
       in.accumulate = Accumulates(segment, work.chunk, s);
       maker_.tables().Emit(device_, in, {});

@@ -266,21 +266,19 @@ class Engine {
 
   void StartMessage(const End& sender, const End& receiver) {
     const CompiledOp& op = *sender.op;
-    if (op.job >= 0) {
+    FlowState flow;
+    flow.cost = op.job >= 0 ? compiler_.job(op.job).flow : op.flow;
+    flow.start = now_;
+    if (op.job < 0 || compiler_.job(op.job).messages == 1) {
+      flow.messages.emplace_back(sender, receiver);
+    } else {
       auto& by_step = jobs_[static_cast<size_t>(op.job)].messages;
       auto& messages = by_step[sender.step];
       messages.emplace_back(sender, receiver);
-      const ChannelJob& spec = compiler_.job(op.job);
-      if (static_cast<int32_t>(messages.size()) < spec.messages) return;
-      FlowState flow{std::move(messages), {}, -1, spec.flow, now_};
+      if (static_cast<int32_t>(messages.size()) < compiler_.job(op.job).messages) return;
+      flow.messages = std::move(messages);
       by_step.erase(sender.step);
-      StartFlow(std::move(flow));
-      return;
     }
-    FlowState flow;
-    flow.messages.emplace_back(sender, receiver);
-    flow.cost = op.flow;
-    flow.start = now_;
     StartFlow(std::move(flow));
   }
 

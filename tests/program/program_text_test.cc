@@ -107,5 +107,58 @@ TEST(ProgramTextTest, RelativeIndicesPrintAsWritten) {
   }
 }
 
+// Hand-broken texts that a lenient reader would take for something else.
+TEST(ProgramTextTest, NothingIsReadAsSomethingElse) {
+  const auto expect = [](const std::string& from, const std::string& to, const std::string& what) {
+    EXPECT_NE(ErrorAfter(from, to).find(what), std::string::npos)
+        << to << ": " << ErrorAfter(from, to);
+  };
+  expect("device 0 \"a:0\" holds w", "device 0 \"a:0 holds w", "the closing '\"' is missing");
+  expect("compute F #0", "compute F #0 1", "unexpected \"1\"");
+  expect("compute F #0", "compute F 0", "unexpected \"0\"");
+  expect("compute F #0", "compute F #0 acc acc", "unexpected \"acc\" at the end");
+  expect("tensor y", "layers 2\ntensor over", "cannot be called \"over\"");
+  expect("body", "layers 9\nbody", "must come before the segments");
+  expect("free y#0", "free y#-9223372036854775808i", "is not an index");
+  expect("free y#0", "free y#0i", "is not an index");
+  expect("  reads x# w", "  ops fc0[5=0:1]\n  reads x# w", "is not a shard");
+  expect("f32[1,4] activation", "f32[281474976710656,0,281474976710656] activation",
+         "y is too large");
+  expect("free y#0", "alias y#0 = w", "y and w differ in type or shape");
+  expect("free y#0", "send y#0 to 0", "cannot exchange messages with itself");
+  expect("free y#0", "all-reduce y#0 over all ring", "unknown group \"all\"");
+}
+
+TEST(ProgramTextTest, CollectivesNeedTheirSizes) {
+  const auto error = [](const std::string& collective) {
+    std::string text = kSmall;
+    text.replace(text.find("tensor x"), 0, "group all 0\n");
+    return ErrorOf(text.replace(text.find("free y#0"), 8, collective));
+  };
+  EXPECT_EQ(error("all-reduce y#0 over all ring"), "");
+  EXPECT_NE(error("all-gather y#0 over all ring").find("needs outputs after \"->\" and sizes"),
+            std::string::npos);
+  EXPECT_NE(
+      error("all-reduce y#0 -> y~b#0 over all sizes 4 ring").find("takes no outputs or sizes"),
+      std::string::npos);
+  EXPECT_NE(
+      error("all-gather y#0 -> y~b#0 over all sizes 4,4 ring").find("2 sizes for a group of 1"),
+      std::string::npos);
+  EXPECT_NE(error("all-gather y#0 -> y~b#0 over all sizes 200000000000000000 ring")
+                .find("bad list of sizes"),
+            std::string::npos);
+  EXPECT_NE(error("all-gather y#0 -> y~b#0 over all sizes 4 to sizes 4 ring")
+                .find("only all-to-all has a second division"),
+            std::string::npos);
+  EXPECT_NE(error("broadcast y#0 over all root 1 ring").find("out of range"), std::string::npos);
+  EXPECT_NE(error("all-reduce y#0 over all fastest").find("unknown algorithm"), std::string::npos);
+}
+
+TEST(ProgramTextTest, WordsWithSpacesAreQuoted) {
+  std::string text = kSmall;
+  text.replace(text.find("strategy none"), 13, "strategy \"two words\"");
+  EXPECT_EQ(PrintProgram(ParseProgram(text, "p").value()), text);
+}
+
 }  // namespace
 }  // namespace heddle
