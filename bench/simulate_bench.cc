@@ -5,8 +5,8 @@
 
 #include "plan/pipeline/orders.h"
 #include "plan/planning.h"
-#include "program/check.h"
-#include "program/lower.h"
+#include "program/check/check.h"
+#include "program/lower/lower.h"
 #include "simulate/simulator.h"
 
 namespace heddle {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "program/plan.h"
+#include "program/plan/plan.h"
 
 namespace {
 

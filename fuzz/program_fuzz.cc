@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "program/check.h"
-#include "program/program_text.h"
+#include "program/check/check.h"
+#include "program/text/program_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

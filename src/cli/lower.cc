@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
-#include "program/program_text.h"
+#include "program/text/program_text.h"
 
 namespace heddle {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "model/graph.h"
-#include "program/plan.h"
+#include "program/plan/plan.h"
 #include "report/text_table.h"
 
 namespace heddle {

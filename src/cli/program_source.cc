@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
-#include "program/lower.h"
-#include "program/program_text.h"
+#include "program/lower/lower.h"
+#include "program/text/program_text.h"
 
 namespace heddle {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "program/check.h"
+#include "program/check/check.h"
 #include "program/program.h"
 #include "simulate/simulator.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "plan/bounds.h"
-#include "program/lower.h"
+#include "program/lower/lower.h"
 
 namespace heddle {
 namespace {

@@ -17,8 +17,8 @@
 #include "cost/op_cost.h"
 #include "model/layer_chain.h"
 #include "model/zoo.h"
-#include "program/check.h"
-#include "program/plan.h"
+#include "program/check/check.h"
+#include "program/plan/plan.h"
 #include "simulate/simulator.h"
 
 namespace heddle {

@@ -18,7 +18,7 @@
 #include <string>
 
 #include "cluster/cluster.h"
-#include "program/plan.h"
+#include "program/plan/plan.h"
 #include "report/text_table.h"
 #include "simulate/simulator.h"
 

@@ -4,7 +4,7 @@
 
 #include <unordered_map>
 
-#include "program/program_text.h"
+#include "program/text/program_text.h"
 #include "program/unroll.h"
 
 namespace heddle {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "program/program_text.h"
+#include "program/text/program_text.h"
 
 namespace heddle {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 #include <queue>
 
-#include "program/program_text.h"
+#include "program/text/program_text.h"
 #include "program/unroll.h"
 #include "simulate/compiled.h"
 

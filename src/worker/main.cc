@@ -13,7 +13,7 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "plan/planning.h"
-#include "program/lower.h"
+#include "program/lower/lower.h"
 #include "run/torch/verify.h"
 
 namespace heddle {

@@ -9,8 +9,8 @@
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/orders.h"
 #include "plan/pipeline/stage_partition.h"
-#include "program/lower.h"
-#include "program/program_text.h"
+#include "program/lower/lower.h"
+#include "program/text/program_text.h"
 
 namespace heddle {
 namespace {

@@ -1,4 +1,4 @@
-#include "program/check.h"
+#include "program/check/check.h"
 
 #include <set>
 

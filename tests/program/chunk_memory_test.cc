@@ -1,10 +1,10 @@
-#include "program/chunk_memory.h"
+#include "program/lower/chunk_memory.h"
 
 #include <gtest/gtest.h>
 
 #include "model/zoo.h"
-#include "program/check.h"
-#include "program/lower.h"
+#include "program/check/check.h"
+#include "program/lower/lower.h"
 
 namespace heddle {
 namespace {

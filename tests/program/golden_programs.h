@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "program/program_text.h"
+#include "program/text/program_text.h"
 
 namespace heddle {
 

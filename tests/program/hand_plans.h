@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mutant.h"
-#include "program/lower.h"
-#include "program/plan.h"
+#include "program/lower/lower.h"
+#include "program/plan/plan.h"
 
 namespace heddle {
 

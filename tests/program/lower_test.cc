@@ -1,5 +1,5 @@
 // Plans of every shape become Programs that the checker accepts with the model at hand.
-#include "program/lower.h"
+#include "program/lower/lower.h"
 
 #include "hand_plans.h"
 #include "model/skip_graphs.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "golden_programs.h"
-#include "program/check.h"
+#include "program/check/check.h"
 
 namespace heddle {
 

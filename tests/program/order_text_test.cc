@@ -1,4 +1,4 @@
-#include "program/order_text.h"
+#include "program/plan/order_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/cluster.h"
-#include "program/plan.h"
+#include "program/plan/plan.h"
 
 namespace heddle {
 namespace {

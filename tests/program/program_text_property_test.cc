@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "program/check.h"
-#include "program/program_text.h"
+#include "program/check/check.h"
+#include "program/text/program_text.h"
 #include "random_program.h"
 
 namespace heddle {

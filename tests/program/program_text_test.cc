@@ -1,4 +1,4 @@
-#include "program/program_text.h"
+#include "program/text/program_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "program/row_shares.h"
+#include "program/plan/row_shares.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

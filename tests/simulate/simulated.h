@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string>
 
-#include "program/check.h"
+#include "program/check/check.h"
 #include "program/golden_programs.h"
 #include "simulate/simulator.h"
 

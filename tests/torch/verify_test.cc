@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "choose/planners.h"
-#include "program/check.h"
-#include "program/lower.h"
+#include "program/check/check.h"
+#include "program/lower/lower.h"
 
 namespace heddle {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "program/order_text.h"
+#include "program/plan/order_text.h"
 
 namespace heddle {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/planning.h"
-#include "program/plan.h"
+#include "program/plan/plan.h"
 
 namespace heddle {
 

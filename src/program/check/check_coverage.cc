@@ -1,0 +1,250 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "program/check/check_parts.h"
+
+namespace heddle {
+namespace {
+
+// What is computed once per sample: forward, and both parts of backward.
+constexpr size_t kPartCount = 3;
+constexpr unsigned kForwardPart = 1;
+constexpr std::array<std::string_view, kPartCount> kPartNames = {"forward", "backward (input)",
+                                                                 "backward (weight)"};
+
+// Bit p: the segment computes part p.
+unsigned PartsOf(const Segment& segment) {
+  static constexpr std::array<unsigned, kSegmentPhaseCount> kParts = {0b001, 0b110, 0b010,
+                                                                      0b100, 0,     0};
+  return segment.recompute ? 0 : kParts[static_cast<size_t>(segment.phase)];
+}
+
+struct Piece {
+  Range rows;
+  bool joint;
+};
+
+enum class Tiling : uint8_t { kExact, kMissing, kTwice };
+
+// Do the pieces tile [0, rows)? Devices that compute the same rows jointly count once.
+Tiling Tile(std::vector<Piece> pieces, int64_t rows) {
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::tuple(a.rows.begin, a.rows.end) < std::tuple(b.rows.begin, b.rows.end);
+  });
+  int64_t at = 0;
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    if (k > 0 && pieces[k].joint && pieces[k - 1].joint && pieces[k].rows == pieces[k - 1].rows) {
+      continue;
+    }
+    if (pieces[k].rows.begin > at) return Tiling::kMissing;
+    if (pieces[k].rows.begin < at) return Tiling::kTwice;
+    at = pieces[k].rows.end;
+  }
+  return at == rows ? Tiling::kExact : at < rows ? Tiling::kMissing : Tiling::kTwice;
+}
+
+// One microbatch: the segments that worked on it.
+class MicrobatchCoverage {
+ public:
+  MicrobatchCoverage(const Program& program, const Graph* graph, bool trains, Verdict& verdict)
+      : p_(program), graph_(graph), trains_(trains), verdict_(verdict) {}
+
+  void Check(int64_t microbatch, const std::vector<int32_t>& segments) {
+    const auto count = static_cast<int64_t>(p_.microbatch_rows.size());
+    const int64_t rows = p_.microbatch_rows[static_cast<size_t>(microbatch % count)];
+    if (!seen_.emplace(rows, segments).second) return;  // the same as one checked before
+    if (graph_ != nullptr && HasOps(segments)) {
+      CheckOps(microbatch, rows, segments);
+    } else {
+      CheckLayers(microbatch, rows, segments);
+    }
+  }
+
+ private:
+  bool HasOps(const std::vector<int32_t>& segments) const {
+    return std::any_of(segments.begin(), segments.end(),
+                       [&](int32_t s) { return !p_.segment(s).ops.empty(); });
+  }
+
+  void Report(Tiling tiling, const std::string& what, int64_t microbatch) {
+    if (tiling == Tiling::kExact) return;
+    const bool missing = tiling == Tiling::kMissing;
+    verdict_.Add({missing ? FindingKind::kLayerMissing : FindingKind::kLayerTwice, -1,
+                  fmt::format("{} of microbatch {} is {}", what, microbatch,
+                              missing ? "not computed for all samples"
+                                      : "computed twice for some samples")});
+  }
+
+  void CheckLayers(int64_t microbatch, int64_t rows, const std::vector<int32_t>& segments) {
+    // Runs of layers that all segments treat alike: run k is layers starts[k] .. starts[k+1]-1.
+    std::vector<int32_t> starts = {0, p_.layers};
+    for (const int32_t s : segments) {
+      starts.push_back(std::max(0, p_.segment(s).first_layer));
+      starts.push_back(p_.segment(s).last_layer + 1);
+    }
+    std::sort(starts.begin(), starts.end());
+    starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+    const auto run_of = [&](int32_t layer) {
+      return static_cast<size_t>(std::lower_bound(starts.begin(), starts.end(), layer) -
+                                 starts.begin());
+    };
+    std::array<std::vector<std::vector<Piece>>, kPartCount> pieces;
+    for (auto& part : pieces) part.resize(starts.size() - 1);
+    for (const int32_t s : segments) {
+      const Segment& segment = p_.segment(s);
+      for (size_t part = 0; part < kPartCount; ++part) {
+        if ((PartsOf(segment) >> part & 1) == 0) continue;
+        const size_t last = run_of(segment.last_layer + 1);
+        for (size_t k = run_of(std::max(0, segment.first_layer)); k < last; ++k) {
+          pieces[part][k].push_back({segment.rows, segment.joint});
+        }
+      }
+    }
+    for (size_t part = 0; part < (trains_ ? kPartCount : 1); ++part) {
+      for (size_t k = 0; k < pieces[part].size(); ++k) {
+        // A layer may have only one of the two parts of backward: the first needs no gradient of
+        // its input, one without weights none of those.
+        const bool other_part = part > 0 && !pieces[3 - part][k].empty();
+        if (pieces[part][k].empty() && other_part) continue;
+        Report(Tile(pieces[part][k], rows),
+               fmt::format("{}, {},", LayersText(starts[k], starts[k + 1]), kPartNames[part]),
+               microbatch);
+      }
+    }
+  }
+
+  static std::string LayersText(int32_t begin, int32_t end) {
+    return end - begin == 1 ? fmt::format("layer {}", begin)
+                            : fmt::format("layers {}..{}", begin, end - 1);
+  }
+
+  // With the model at hand: every op, not only every layer.
+  void CheckOps(int64_t microbatch, int64_t rows, const std::vector<int32_t>& segments) {
+    std::vector<std::vector<Piece>> pieces(graph_->ops().size());
+    std::vector<bool> sharded(graph_->ops().size(), false);
+    for (const int32_t s : segments) {
+      const Segment& segment = p_.segment(s);
+      if (segment.recompute) continue;
+      for (const SegmentOp& op : segment.ops) {
+        const auto id = graph_->FindOp(p_.NameOf(op));
+        if (!id) continue;
+        pieces[static_cast<size_t>(id->value)].push_back({segment.rows, segment.joint});
+        if (op.shards >= 0) sharded[static_cast<size_t>(id->value)] = true;
+      }
+    }
+    for (size_t k = 0; k < pieces.size(); ++k) {
+      const Op& op = graph_->ops()[k];
+      if (op.phase == Phase::kUpdate) continue;
+      const std::string& layer = graph_->layers()[static_cast<size_t>(op.layer.value)];
+      const std::string what = fmt::format("layer {} (op {})", layer, op.name);
+      Report(Tile(pieces[k], rows), what, microbatch);
+      if (sharded[k]) CheckShards(op, microbatch, segments, what);
+    }
+  }
+
+  // The shards of a jointly computed op must tile its index space: distinct boxes, full volume.
+  void CheckShards(const Op& op, int64_t microbatch, const std::vector<int32_t>& segments,
+                   const std::string& what) {
+    std::set<std::vector<Range>> boxes;
+    double volume = 0;
+    double whole = 1;
+    for (size_t k = 0; k < op.letters.size(); ++k) {
+      if (op.letters[k] != 'b') whole *= static_cast<double>(op.extents[k]);
+    }
+    for (const int32_t s : segments) {
+      for (const SegmentOp& shard : p_.segment(s).ops) {
+        if (p_.NameOf(shard) != op.name) continue;
+        std::vector<Range> box;
+        double size = 1;
+        for (size_t k = 0; k < op.letters.size(); ++k) {
+          if (op.letters[k] == 'b') continue;
+          Range range{0, op.extents[k]};
+          for (const auto& [letter, part] : p_.ShardsOf(shard)) {
+            if (letter == op.letters[k]) range = part;
+          }
+          size *= static_cast<double>(range.size());
+          box.push_back(range);
+        }
+        if (boxes.insert(box).second) volume += size;
+      }
+    }
+    if (volume < whole) Report(Tiling::kMissing, what, microbatch);
+    if (volume > whole) Report(Tiling::kTwice, what, microbatch);
+  }
+
+  const Program& p_;
+  const Graph* graph_;
+  bool trains_;  // some microbatch has a backward: then all must
+  Verdict& verdict_;
+  std::set<std::pair<int64_t, std::vector<int32_t>>> seen_;
+};
+
+// Every weight a device holds is updated as often per body as the header says.
+void CheckUpdates(const Program& program, Verdict& verdict) {
+  for (size_t d = 0; d < program.devices.size(); ++d) {
+    const DeviceProgram& device = program.devices[d];
+    std::map<std::pair<int32_t, int32_t>, int> updates;  // by (tensor, replica)
+    for (const Instruction& in : device.list(Section::kBody)) {
+      if (in.code != OpCode::kCompute) continue;
+      const Segment& segment = program.segment(in.target);
+      if (segment.phase != SegmentPhase::kUpdate) continue;
+      for (const Port& port : segment.ports) {
+        if (program.tensor(port.tensor).role != Role::kParameter) continue;
+        if (port.use != PortUse::kChange && port.use != PortUse::kWrite) continue;
+        ++updates[{port.tensor, port.per_replica ? in.replica : -1}];
+      }
+    }
+    for (const BufferRef& ref : device.holds) {
+      if (program.tensor(ref.tensor).role != Role::kParameter) continue;
+      const int count = updates[{ref.tensor, ref.replica}];
+      if (count == program.updates) continue;
+      verdict.Add(
+          {FindingKind::kUpdateMissing, static_cast<int32_t>(d),
+           fmt::format("device {} ({}) updates {} {} times in the body, not {}", d, device.name,
+                       program.tensor(ref.tensor).name, count, program.updates)});
+    }
+  }
+}
+
+}  // namespace
+
+void CheckCoverage(const Program& program, const std::vector<Step>& steps,
+                   const CheckOptions& options, Verdict& verdict) {
+  CheckUpdates(program, verdict);
+  if (program.layers == 0 || program.microbatch_rows.empty()) return;
+  const bool relative = IsRelative(program);
+  bool trains = false;
+  std::map<int64_t, std::vector<int32_t>> work;  // by microbatch
+  for (const DeviceProgram& device : program.devices) {
+    for (const Step& step : steps) {
+      // Without relative operands every repetition is the same: one is enough.
+      if (!relative && step.section == Section::kBody && step.i > 0) continue;
+      for (const Instruction& in : device.list(step.section)) {
+        if (in.code != OpCode::kCompute || !in.microbatch.present()) continue;
+        const unsigned parts = PartsOf(program.segment(in.target));
+        if (parts == 0) continue;
+        trains = trains || (parts & ~kForwardPart) != 0;
+        work[in.microbatch.value(step.i)].push_back(in.target);
+      }
+    }
+  }
+  const auto count = static_cast<int64_t>(program.microbatch_rows.size());
+  MicrobatchCoverage coverage(program, options.graph, trains, verdict);
+  int64_t expected = 0;  // microbatches are numbered without gaps
+  for (auto& [m, segments] : work) {
+    if (m != expected) break;
+    std::sort(segments.begin(), segments.end());
+    coverage.Check(m, segments);
+    ++expected;
+  }
+  const bool gap = expected < static_cast<int64_t>(work.size());
+  if (gap || expected < count) {
+    verdict.Add({FindingKind::kLayerMissing, -1,
+                 fmt::format("microbatch {} is not computed at all", expected)});
+  }
+}
+
+}  // namespace heddle

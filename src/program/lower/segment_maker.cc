@@ -1,0 +1,113 @@
+#include "program/lower/segment_maker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heddle {
+
+SegmentMaker::SegmentMaker(const Graph& graph, const PlanLayout& layout, Program& program)
+    : g_(graph), layout_(layout), tables_(program) {
+  most_rows_ = *std::max_element(layout.microbatch_rows.begin(), layout.microbatch_rows.end());
+}
+
+int32_t SegmentMaker::TensorOf(TensorId id) {
+  const Tensor& tensor = g_.tensor(id);
+  if (const auto found = tables_.FindTensor(tensor.name)) return *found;
+  std::vector<int64_t> shape = tensor.shape;
+  if (tensor.per_sample) shape[0] = most_rows_;
+  return tables_.AddTensor({tensor.name, tensor.dtype, std::move(shape), tensor.role});
+}
+
+int32_t SegmentMaker::RowsSlice(TensorId id, Range rows) {
+  const Tensor& tensor = g_.tensor(id);
+  if (!tensor.per_sample) return -1;
+  Slice slice;
+  for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    slice.push_back(axis == 0 ? rows : Range{0, tensor.shape[axis]});
+  }
+  return tables_.AddSlice(TensorOf(id), slice);
+}
+
+int32_t SegmentMaker::FormOf(const Chunk& chunk, TensorId tensor) {
+  const auto own = chunk.own_form.find(tensor);
+  return own == chunk.own_form.end() ? -1 : tables_.AddForm(fmt::format("c{}", own->second));
+}
+
+BufferRef SegmentMaker::Plain(TensorId tensor) {
+  BufferRef ref;
+  ref.tensor = TensorOf(tensor);
+  return ref;
+}
+
+int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
+  const auto [found, is_new] = segments_.try_emplace(place, -1);
+  if (!is_new) return found->second;
+  const Chunk& chunk = layout_.pipelines[place.pipeline].chunks[place.chunk];
+  const SegmentTemplate& made = chunk.segments.segments[place.index];
+  Segment segment;
+  segment.name = NameFor(place);
+  segment.phase = made.phase;
+  segment.recompute = made.recompute;
+  segment.first_layer = made.layers.first;
+  segment.last_layer = made.layers.last;
+  segment.rows = place.rows;
+  segment.scratch = ScratchFor(place);
+  for (const OpId op : made.ops) segment.ops.push_back(tables_.AddOp(g_.op(op).name));
+  for (const TensorPort& tensor_port : made.ports) {
+    const Tensor& tensor = g_.tensor(tensor_port.tensor);
+    Port port;
+    port.tensor = TensorOf(tensor_port.tensor);
+    port.use = tensor_port.use;
+    port.per_microbatch = tensor.per_sample || tensor.role == Role::kLoss;
+    port.slice = RowsSlice(tensor_port.tensor, place.rows);
+    port.form = FormOf(chunk, tensor_port.tensor);
+    segment.ports.push_back(port);
+  }
+  found->second = tables_.AddSegment(std::move(segment));
+  return found->second;
+}
+
+Bytes SegmentMaker::ScratchFor(const SegmentPlace& place) {
+  const auto [found, is_new] = scratches_.try_emplace(
+      {place.pipeline, place.chunk, place.index, place.rows.size()}, Bytes{});
+  if (is_new) {
+    const Chunk& chunk = layout_.pipelines[place.pipeline].chunks[place.chunk];
+    found->second = ScratchOf(g_, chunk.segments.segments[place.index], place.rows.size());
+  }
+  return found->second;
+}
+
+void SegmentMaker::AddPort(Segment& segment, TensorId tensor, PortUse use) {
+  Port port;
+  port.tensor = TensorOf(tensor);
+  port.use = use;
+  segment.ports.push_back(port);
+}
+
+// F2, B2.1 (second part of backward), F0c1 (second chunk), p1.F0 (second pipeline), and the rows
+// where they are not all of a microbatch: F0_r0_3.
+std::string SegmentMaker::NameFor(const SegmentPlace& place) const {
+  static constexpr std::string_view kLetters = "FBIWUO";
+  const PipelineLayout& pipeline = layout_.pipelines[place.pipeline];
+  const Chunk& chunk = pipeline.chunks[place.chunk];
+  const SegmentTemplate& made = chunk.segments.segments[place.index];
+  std::string name = place.pipeline > 0 ? fmt::format("p{}.", place.pipeline) : "";
+  name += made.recompute ? 'R' : kLetters[static_cast<size_t>(made.phase)];
+  name += std::to_string(chunk.stage);
+  if (pipeline.chunks_of[chunk.stage].size() > 1) name += fmt::format("c{}", chunk.index);
+  size_t part = 0, parts = 0;
+  for (size_t k = 0; k < chunk.segments.segments.size(); ++k) {
+    const SegmentTemplate& other = chunk.segments.segments[k];
+    if (other.phase != made.phase || other.recompute != made.recompute) continue;
+    if (k == place.index) part = parts;
+    ++parts;
+  }
+  if (parts > 1) name += fmt::format(".{}", part);
+  if (place.rows != Range{0, most_rows_}) {
+    name += fmt::format("_r{}_{}", place.rows.begin, place.rows.end);
+  }
+  return name;
+}
+
+}  // namespace heddle

@@ -1,0 +1,115 @@
+#include "program/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "program/plan/work_times.h"
+
+namespace heddle {
+namespace {
+
+Status ValidateLayers(const PipelinePlan& pipeline, int layers, const std::string& where) {
+  const std::string remedy = "every layer must be in exactly one stage of a pipeline";
+  std::vector<bool> seen(static_cast<size_t>(layers), false);
+  for (const StagePlan& stage : pipeline.stages) {
+    for (const LayerRun& run : stage.chunks) {
+      if (run.first < 0 || run.last < run.first || run.last >= layers) {
+        return BadInput(
+            where, fmt::format("layers {}..{} are not layers of the model", run.first, run.last),
+            fmt::format("the model has layers 0..{}", layers - 1));
+      }
+      for (int l = run.first; l <= run.last; ++l) {
+        if (seen[static_cast<size_t>(l)]) {
+          return BadInput(where, fmt::format("layer {} is in two stages", l), remedy);
+        }
+        seen[static_cast<size_t>(l)] = true;
+      }
+    }
+  }
+  const auto missing = std::find(seen.begin(), seen.end(), false);
+  if (missing == seen.end()) return Ok();
+  return BadInput(where, fmt::format("layer {} is in no stage", missing - seen.begin()), remedy);
+}
+
+// Every microbatch named goes through every chunk once, forward before backward.
+Status ValidateOrder(const StagePlan& stage, int64_t microbatches, const std::string& where) {
+  std::map<std::pair<int32_t, int32_t>, std::string> seen;  // (chunk, microbatch) -> kinds so far
+  for (const WorkItem& item : stage.order) {
+    if (item.chunk >= static_cast<int32_t>(stage.chunks.size()) ||
+        item.microbatch >= microbatches) {
+      return BadInput(where, fmt::format("{}{}.{} is out of range", static_cast<char>(item.kind),
+                                         item.microbatch, item.chunk));
+    }
+    seen[{item.chunk, item.microbatch}] += static_cast<char>(item.kind);
+  }
+  for (const auto& [key, kinds] : seen) {
+    if (kinds == "FB" || kinds == "FIW") continue;
+    return BadInput(
+        where,
+        fmt::format("microbatch {} of chunk {} is done as \"{}\"", key.second, key.first, kinds),
+        "each needs F then B, or F then I then W, once");
+  }
+  std::set<int32_t> microbatches_seen;
+  for (const auto& item : seen) microbatches_seen.insert(item.first.second);
+  if (seen.size() != microbatches_seen.size() * stage.chunks.size()) {
+    return BadInput(where, "some microbatch does not go through all of the stage's layers");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+int Plan::devices_used() const {
+  size_t count = 0;
+  for (const PipelinePlan& pipeline : pipelines) {
+    for (const StagePlan& stage : pipeline.stages) count += stage.devices.size();
+  }
+  return static_cast<int>(count);
+}
+
+Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
+  std::set<std::string> used;
+  std::vector<int> done(static_cast<size_t>(plan.microbatches), 0);
+  for (size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = plan.pipelines[p];
+    HEDDLE_RETURN_IF_ERROR(
+        ValidateLayers(pipeline, layers, fmt::format("{}: pipelines[{}]", where, p)));
+    std::set<int32_t> microbatches;
+    for (size_t s = 0; s < pipeline.stages.size(); ++s) {
+      const StagePlan& stage = pipeline.stages[s];
+      const std::string place = fmt::format("{}: pipelines[{}].stages[{}]", where, p, s);
+      if (stage.devices.empty()) return BadInput(place + ".devices", "is empty");
+      if (stage.shares.size() != stage.devices.size()) {
+        return BadInput(place + ".shares", fmt::format("{} shares for {} devices",
+                                                       stage.shares.size(), stage.devices.size()));
+      }
+      double total = 0;
+      for (const double share : stage.shares) total += share;
+      if (!(total > 0)) return BadInput(place + ".shares", "add up to nothing");
+      for (const std::string& device : stage.devices) {
+        if (used.insert(device).second) continue;
+        return BadInput(place + ".devices", fmt::format("{} is used twice", device));
+      }
+      HEDDLE_RETURN_IF_ERROR(ValidateOrder(stage, plan.microbatches, place + ".order"));
+      std::set<int32_t> mine;
+      for (const WorkItem& item : stage.order) mine.insert(item.microbatch);
+      if (s == 0) microbatches = mine;
+      if (mine != microbatches) {
+        return BadInput(place + ".order", "does not process the microbatches of the stage before");
+      }
+    }
+    HEDDLE_RETURN_IF_ERROR(TimesOf(pipeline, fmt::format("{}: pipelines[{}]", where, p)));
+    for (const int32_t m : microbatches) ++done[static_cast<size_t>(m)];
+  }
+  for (size_t m = 0; m < done.size(); ++m) {
+    if (done[m] == 1) continue;
+    return BadInput(where, fmt::format("microbatch {} is processed {} times", m, done[m]),
+                    "every microbatch goes through exactly one pipeline");
+  }
+  return Ok();
+}
+
+}  // namespace heddle

@@ -1,0 +1,99 @@
+// Plan: what a planner decided, small enough for a person to read, edit and diff. docs/plan.md
+// explains the JSON by example; lower.h turns a Plan into a Program.
+//
+// Self-contained: it carries the model's spec, the whole cluster and every option that changes the
+// Program. Invariant (checked on loading): every layer belongs to exactly one chunk per pipeline.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/json_field.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "cluster/cluster_spec.h"
+#include "cost/network_cost.h"
+#include "model/graph.h"
+#include "program/plan/order_text.h"
+
+namespace heddle {
+
+// A run of consecutive layers, both ends included.
+struct LayerRun {
+  int32_t first = 0;
+  int32_t last = 0;
+
+  int size() const { return last - first + 1; }
+  auto operator<=>(const LayerRun&) const = default;
+};
+
+struct StagePlan {
+  std::vector<LayerRun> chunks;      // more than one when interleaved
+  std::vector<std::string> devices;  // names of the cluster
+  std::vector<double> shares;        // of each microbatch, one per device
+  bool recompute = false;            // keep only the stage's input; run forward again in backward
+  WorkOrder order;                   // what each of its devices does
+};
+
+struct PipelinePlan {
+  std::vector<StagePlan> stages;
+};
+
+// What the simulator said of the plan, and how much better it could be.
+struct Estimate {
+  double iteration_seconds = 0;
+  double schedule_bound_seconds = 0;  // no order of this partition can be faster
+  double lower_bound_seconds = 0;     // no plan of this family can
+  struct Memory {
+    std::string device;
+    int64_t peak_bytes = 0;
+    int64_t capacity_bytes = 0;
+  };
+  std::vector<Memory> memory;  // of the devices used
+};
+
+struct SearchReport {
+  double planning_seconds = 0;
+  int64_t candidates = 0;          // plans that were lowered and simulated
+  std::vector<std::string> notes;  // what was tried, what exactness was given up
+};
+
+struct Plan {
+  std::string strategy;
+  std::string order_name;
+  std::string model;
+  std::string model_hash;
+  ClusterSpec cluster;
+  std::string cluster_hash;
+  std::string profile_hash;  // empty: analytic costs
+  int64_t batch = 1;
+  int64_t microbatches = 1;
+  DType dtype = DType::kF32;
+  Optimizer optimizer = Optimizer::kAdam;
+  Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
+  CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
+  std::string links = "shared";  // how the simulator that chose this plan shares links
+  std::vector<PipelinePlan> pipelines;
+  Estimate estimate;
+  SearchReport search;
+
+  int devices_used() const;
+};
+
+inline constexpr char kPlanSchema[] = "heddle.plan/1";
+
+Json PlanToJson(const Plan& plan);
+Result<Plan> PlanFromJson(const JsonField& json);
+
+Result<Plan> LoadPlan(const std::string& path);
+Result<Plan> ParsePlan(const std::string& text, const std::string& file);
+
+// Every layer 0..layers-1 exactly once in each pipeline, each device in one stage only, orders that
+// name every microbatch once, forward before backward, and that do not wait for each other. `where`
+// names the plan in errors.
+Status ValidatePlan(const Plan& plan, int layers, const std::string& where);
+
+}  // namespace heddle
