@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 
+#include "program/plan/row_shares.h"
+
 namespace heddle {
 namespace {
 
@@ -75,6 +77,33 @@ std::vector<WayPoint> WayThrough(const Planning& planning, const Plan& plan,
   return way;
 }
 
+// What one device of a stage spends on gradients of weights, which an order may put off.
+double WeightSeconds(const Planning& planning, const Plan& plan, const StagePlan& stage,
+                     size_t member) {
+  const OpCost cost = planning.cost();
+  const DeviceTypeSpec& type =
+      planning.cluster->type_of(*planning.cluster->FindDevice(stage.devices[member]));
+  const std::vector<int64_t> rows = MicrobatchRows(plan.batch, plan.microbatches);
+  std::map<int64_t, int> times;  // by rows of this device: microbatches with so many
+  for (const WorkItem& item : stage.order) {
+    if (item.kind != WorkKind::kForward || item.chunk != 0) continue;
+    const auto ranges = DivideRows(rows[static_cast<size_t>(item.microbatch)], stage.shares);
+    ++times[ranges[member].size()];
+  }
+  double seconds = 0;
+  for (const auto& [count, microbatches] : times) {
+    if (count == 0) continue;
+    for (const LayerRun& run : stage.chunks) {
+      for (int l = run.first; l <= run.last; ++l) {
+        for (const OpId op : planning.chain.layers[static_cast<size_t>(l)].backward_weight) {
+          seconds += microbatches * cost.RowsSeconds(planning.graph.op(op), count, type).value;
+        }
+      }
+    }
+  }
+  return seconds;
+}
+
 double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan& pipeline,
                   const std::map<std::string, DeviceUse>& uses) {
   const std::vector<WayPoint> way = WayThrough(planning, plan, pipeline);
@@ -90,10 +119,12 @@ double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan
   for (const WayPoint& point : way) {
     if (!seen[point.stage]) {
       seen[point.stage] = true;
-      for (const std::string& device : pipeline.stages[point.stage].devices) {
-        const DeviceUse& use = uses.at(device);
-        const Seconds work = use.busy - use.updating - use.weighing;
-        bound = std::max(bound, before + work.value + update);
+      const StagePlan& stage = pipeline.stages[point.stage];
+      for (size_t j = 0; j < stage.devices.size(); ++j) {
+        const DeviceUse& use = uses.at(stage.devices[j]);
+        const double work =
+            (use.busy - use.updating).value - WeightSeconds(planning, plan, stage, j);
+        bound = std::max(bound, before + work + update);
       }
     }
     before += point.seconds;

@@ -19,7 +19,7 @@ Seconds FamilyBound(const Planning& planning);
 //   device      what it computes in one iteration;
 //   wire        the bytes it carries over its bandwidth;
 //   cycle       from a stage's first forward of an iteration to that of the next lies its own work
-//               (without gradients of weights where the order has them apart: they can wait),
+//               (without gradients of weights, which an order may put off),
 //               the way back to the first stage, the first stage's update (no stage starts before
 //               it), and the way to this stage. Messages and stages of several devices, whose
 //               shares may be empty, count as nothing on the way.

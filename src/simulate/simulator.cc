@@ -218,7 +218,6 @@ class Engine {
       DeviceUse& use = result_.devices[static_cast<size_t>(device)];
       use.busy += Seconds{op.seconds};
       if (op.event == EventKind::kUpdate) use.updating += Seconds{op.seconds};
-      if (op.event == EventKind::kBackwardWeight) use.weighing += Seconds{op.seconds};
     }
     if (keep_events_) {
       events_.push_back({2 * device, op.event, op.label, op.microbatch,

@@ -31,7 +31,6 @@ struct DeviceUse {
   std::string device;
   Seconds busy;      // computing, in one body
   Seconds updating;  // of that, in update segments
-  Seconds weighing;  // of that, in backward with respect to weights, where it is apart
   Seconds idle;      // the rest of the period
   Bytes sent;        // in one body, messages only
   Bytes received;    //

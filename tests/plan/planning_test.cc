@@ -104,6 +104,9 @@ TEST(BoundsTest, HoldForSplitBackward) {
     Plan plan = PlanOneForwardOneBackward(planning).value();
     plan.microbatches = microbatches;
     const auto orders = OneForwardOneBackward(4, static_cast<int>(microbatches));
+    for (size_t s = 0; s < orders.size(); ++s) plan.pipelines[0].stages[s].order = orders[s];
+    FillEstimate(planning, EvaluateFitting(planning, plan, false).value(), plan);
+    const double whole_bound = plan.estimate.schedule_bound_seconds;
     for (size_t s = 0; s < plan.pipelines[0].stages.size(); ++s) {
       WorkOrder split;
       for (const WorkItem& item : orders[s]) {
@@ -117,6 +120,8 @@ TEST(BoundsTest, HoldForSplitBackward) {
     FillEstimate(planning, evaluation, plan);
     EXPECT_LE(plan.estimate.schedule_bound_seconds, plan.estimate.iteration_seconds * (1 + 1e-9));
     EXPECT_LE(plan.estimate.lower_bound_seconds, plan.estimate.iteration_seconds);
+    // Splitting is an order of the same partition: the bound stated before must hold for it.
+    EXPECT_LE(whole_bound, plan.estimate.iteration_seconds * (1 + 1e-9));
   }
 }
 
@@ -156,8 +161,8 @@ RC_GTEST_PROP(StagePartitionTest, EqualsBruteForce, ()) {
   RC_ASSERT(std::abs(bottleneck(found) - best) <= 1e-12 * best);
 }
 
-// Without a network every order takes the critical path: the cycle bound is then exact for 1F1B on
-// equal stages.
+// Without a network 1F1B on equal stages takes the critical path; the bound lacks only the
+// gradients of weights, which another order could put off.
 TEST(BoundsTest, OrderBoundIsTightForOneForwardOneBackwardOnAFastNetwork) {
   const Cluster cluster = ParseClusterToml(R"(
 schema = "heddle.cluster/1"
@@ -180,7 +185,7 @@ link = { bandwidth = "1000 TB/s", latency = "0 us" }
   const Planning fixed = Planning::Make(options, cluster, nullptr).value();
   const Plan plan = PlanOneForwardOneBackward(fixed).value();
   EXPECT_LE(plan.estimate.schedule_bound_seconds, plan.estimate.iteration_seconds * (1 + 1e-9));
-  EXPECT_GE(plan.estimate.schedule_bound_seconds, plan.estimate.iteration_seconds * 0.93);
+  EXPECT_GE(plan.estimate.schedule_bound_seconds, plan.estimate.iteration_seconds * 0.85);
 }
 
 }  // namespace

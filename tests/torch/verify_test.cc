@@ -165,7 +165,7 @@ TEST_F(MutationTest, SwappedTags) {
   ExpectNoticed("swapped tags");
 }
 
-TEST_F(MutationTest, HalvedShare) {
+TEST_F(MutationTest, DroppedOp) {
   for (Segment& segment : program_.segments) {
     if (segment.phase != SegmentPhase::kBackwardWeight &&
         segment.phase != SegmentPhase::kBackward) {
@@ -176,6 +176,16 @@ TEST_F(MutationTest, HalvedShare) {
   }
   const Result<Verification> verification = VerifyProgram(program_, planning_.graph, {});
   EXPECT_TRUE(!verification.ok() || !verification.value().ok);
+}
+
+// One device does only half of its rows, and nobody the rest.
+TEST_F(MutationTest, HalvedShare) {
+  const Plan plan = HandMade(planning_, 1, {{{Stage({{0, 5}}, {"a:0", "a:1"}, {1, 1}, "F B")}}});
+  program_ = LowerPlan(plan, planning_.graph).value();
+  for (Segment& segment : program_.segments) {
+    if (segment.rows == Range{0, 8}) segment.rows.end = 4;
+  }
+  ExpectNoticed("halved share");
 }
 
 }  // namespace
