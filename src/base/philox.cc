@@ -53,6 +53,21 @@ double RandomStream::Normal(uint64_t index) const {
   return radius * std::cos(2 * std::numbers::pi * uniform(bits[2], bits[3]));
 }
 
+std::array<double, 4> RandomStream::Normals(uint64_t block) const {
+  const auto bits = At(block);
+  const auto uniform = [](uint32_t number) {
+    return (static_cast<double>(number) + 0.5) * 0x1.0p-32;
+  };
+  std::array<double, 4> normals{};
+  for (size_t pair = 0; pair < 4; pair += 2) {
+    const float radius = std::sqrt(-2 * std::log(static_cast<float>(uniform(bits[pair]))));
+    const auto angle = static_cast<float>(2 * std::numbers::pi * uniform(bits[pair + 1]));
+    normals[pair] = static_cast<double>(radius * std::cos(angle));
+    normals[pair + 1] = static_cast<double>(radius * std::sin(angle));
+  }
+  return normals;
+}
+
 uint64_t RandomStream::Below(uint64_t index, uint64_t bound) const {
   return static_cast<uint64_t>(Uniform(index) * static_cast<double>(bound));
 }

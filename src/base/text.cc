@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 namespace heddle {
@@ -66,6 +67,26 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   const auto [stop, code] = std::from_chars(text.data(), end, value);
   if (text.empty() || code != std::errc() || stop != end) return std::nullopt;
   return value;
+}
+
+std::optional<double> ParseReal(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (text.empty() || code != std::errc() || stop != end) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::string GroupDigits(int64_t number) {
+  std::string text = std::to_string(number);
+  const size_t sign = number < 0 ? 1 : 0;
+  for (size_t at = text.size(); at > sign + 3;) {
+    at -= 3;
+    text.insert(at, ",");
+  }
+  return text;
 }
 
 std::optional<std::string> NearestName(std::string_view name,

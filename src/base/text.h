@@ -21,6 +21,12 @@ std::string Join(std::span<const std::string> parts, std::string_view separator)
 // The whole text as an integer, or nothing. No sign but '-', no spaces.
 std::optional<int64_t> ParseInteger(std::string_view text);
 
+// The whole text as a finite decimal number ("3", "+.5", "-1e-3"), or nothing.
+std::optional<double> ParseReal(std::string_view text);
+
+// Digits in groups of three, for people: 1115394 -> "1,115,394".
+std::string GroupDigits(int64_t number);
+
 // The candidate with the smallest edit distance, when it is close enough to be a likely typo.
 std::optional<std::string> NearestName(std::string_view name,
                                        std::span<const std::string> candidates);

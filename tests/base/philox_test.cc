@@ -41,5 +41,32 @@ TEST(PhiloxTest, MomentsOfUniformAndNormal) {
   EXPECT_NEAR(square / kCount, 1, 0.05);
 }
 
+TEST(PhiloxTest, MomentsOfNormalsByFour) {
+  const RandomStream stream(3, "bulk");
+  constexpr int kBlocks = 10000;
+  double sum = 0, square = 0, neighbours = 0, fourth = 0;
+  for (int block = 0; block < kBlocks; ++block) {
+    const auto normals = stream.Normals(static_cast<uint64_t>(block));
+    EXPECT_EQ(normals, stream.Normals(static_cast<uint64_t>(block)));
+    for (const double x : normals) {
+      sum += x;
+      square += x * x;
+      fourth += x * x * x * x;
+    }
+    neighbours += normals[0] * normals[1] + normals[1] * normals[2] + normals[2] * normals[3];
+  }
+  EXPECT_NEAR(sum / (4 * kBlocks), 0, 0.02);
+  EXPECT_NEAR(square / (4 * kBlocks), 1, 0.03);
+  EXPECT_NEAR(fourth / (4 * kBlocks), 3, 0.2);
+  EXPECT_NEAR(neighbours / (3 * kBlocks), 0, 0.03);
+}
+
+// Parameters of every run so far were drawn with Normal: its results stay.
+TEST(PhiloxTest, NormalStaysAsItIs) {
+  const RandomStream stream(1, "block0.fc1.w");
+  EXPECT_DOUBLE_EQ(stream.Normal(0), -1.6324283195486753);
+  EXPECT_DOUBLE_EQ(stream.Normal(12345), -0.24836873970194137);
+}
+
 }  // namespace
 }  // namespace heddle

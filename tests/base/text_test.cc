@@ -35,6 +35,25 @@ TEST(TextTest, WholeIntegersOnly) {
   }
 }
 
+TEST(TextTest, WholeFiniteNumbersOnly) {
+  EXPECT_EQ(ParseReal("42"), 42);
+  EXPECT_EQ(ParseReal("+.5"), 0.5);
+  EXPECT_EQ(ParseReal("-1e-3"), -1e-3);
+  for (const char* text : {"", "+", "+-1", "++1", "-", " 1", "1 ", "1,5", "nan", "inf", "-inf",
+                           "1e999", "0x10", "abc"}) {
+    EXPECT_EQ(ParseReal(text), std::nullopt) << text;
+  }
+}
+
+TEST(TextTest, GroupsOfDigits) {
+  EXPECT_EQ(GroupDigits(0), "0");
+  EXPECT_EQ(GroupDigits(999), "999");
+  EXPECT_EQ(GroupDigits(1000), "1,000");
+  EXPECT_EQ(GroupDigits(1115394), "1,115,394");
+  EXPECT_EQ(GroupDigits(-123456), "-123,456");
+  EXPECT_EQ(GroupDigits(INT64_MIN), "-9,223,372,036,854,775,808");
+}
+
 TEST(TextTest, NearestName) {
   const Names zoo = {"mlp", "gpt", "vgg19", "bert-large"};
   EXPECT_EQ(NearestName("gtp", zoo), "gpt");
