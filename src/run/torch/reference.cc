@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "run/data/synthetic.h"
 #include "run/initial_values.h"
 
 namespace heddle {

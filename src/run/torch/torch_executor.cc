@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "run/data/synthetic.h"
 #include "run/initial_values.h"
 
 namespace heddle {
