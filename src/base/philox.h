@@ -24,6 +24,8 @@ class RandomStream {
   // Normal(block) would use: bulk data in a stream of its own. None is larger than 6.8.
   std::array<double, 4> Normals(uint64_t block) const;
   uint64_t Below(uint64_t index, uint64_t bound) const;
+  // The four words of block `index`: for those who need many.
+  std::array<uint32_t, 4> Words(uint64_t index) const { return At(index); }
 
  private:
   std::array<uint32_t, 4> At(uint64_t index) const;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "base/text.h"
@@ -63,7 +64,10 @@ void PlanFlags::AddTo(CLI::App* command) {
       ->capture_default_str();
   command->add_option("--microbatches", microbatches, "Parts of a batch; tuned unless given");
   command->add_option("--dtype", dtype, "fp32, bf16 or fp16")->capture_default_str();
-  command->add_option("--optimizer", optimizer, "sgd or adam")->capture_default_str();
+  command->add_option("--optimizer", optimizer, std::string(kOptimizerChoices))
+      ->capture_default_str();
+  command->add_option("--clip", clip, "Largest norm of all gradients together; 0: none")
+      ->capture_default_str();
   command->add_option("--profile", profile, "Measured times of ops (JSON)");
   command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
       ->capture_default_str();
@@ -90,9 +94,14 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
   options.dtype = *type;
   const auto parsed_optimizer = ParseOptimizer(optimizer);
   if (!parsed_optimizer) {
-    return BadInput("--optimizer", fmt::format("\"{}\" is unknown", optimizer), "sgd or adam");
+    return BadInput("--optimizer", fmt::format("\"{}\" is unknown", optimizer),
+                    std::string(kOptimizerChoices));
   }
   options.optimizer = *parsed_optimizer;
+  if (!(clip >= 0) || !std::isfinite(clip)) {
+    return BadInput("--clip", fmt::format("{} is no norm", clip), "a positive number, or 0");
+  }
+  options.clip = clip;
   const auto link_model = ParseLinkModel(links);
   if (!link_model) {
     return BadInput("--links", fmt::format("\"{}\" is unknown", links),

@@ -62,6 +62,7 @@ struct PlanFlags {
   int64_t microbatches = 0;
   std::string dtype = "fp32";
   std::string optimizer = "adam";
+  double clip = 0;
   std::string links = "shared";
 
   void AddTo(CLI::App* command);

@@ -24,13 +24,15 @@ namespace {
 // The model of a lowered Program, when it names one: the batch is the header's.
 Status FindGraph(const std::string& file, ProgramSource& source) {
   if (source.program.model.empty()) return Ok();
-  for (const Optimizer optimizer : {Optimizer::kAdam, Optimizer::kSgd}) {
+  for (const Optimizer optimizer : kOptimizers) {
     for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
-      HEDDLE_ASSIGN(Graph graph,
-                    BuildModel(source.program.model, {source.program.samples(), dtype, optimizer}));
-      if (graph.ContentHash() != source.program.model_hash) continue;
-      source.graph = std::make_unique<Graph>(std::move(graph));
-      return Ok();
+      for (const double clip : {0.0, 1.0}) {  // the norm itself is not in the hash
+        HEDDLE_ASSIGN(Graph graph, BuildModel(source.program.model,
+                                              {source.program.samples(), dtype, optimizer, clip}));
+        if (graph.ContentHash() != source.program.model_hash) continue;
+        source.graph = std::make_unique<Graph>(std::move(graph));
+        return Ok();
+      }
     }
   }
   return BadInput(file + ": model", "its hash fits no dtype and optimizer of this model",

@@ -11,9 +11,14 @@
 
 namespace heddle {
 
+struct UpdateOptions {
+  Optimizer optimizer = Optimizer::kAdam;
+  double clip = 0;  // all gradients are scaled so that their common norm is at most this; 0: never
+};
+
 // REQUIRES: the last op of `builder` computes a loss or is opaque (its output then counts as
 // loss). Appends backward and update ops. With a 2-byte dtype the optimizer keeps f32 master
 // weights as state.
-void AddTraining(GraphBuilder& builder, Optimizer optimizer);
+void AddTraining(GraphBuilder& builder, const UpdateOptions& options);
 
 }  // namespace heddle

@@ -14,7 +14,8 @@ namespace {
 constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
     "input", "parameter", "state", "activation", "gradient", "weight_gradient", "loss"};
 
-constexpr std::array<std::string_view, 2> kOptimizerNames = {"sgd", "adam"};
+constexpr std::array<std::string_view, kOptimizers.size()> kOptimizerNames = {"sgd", "momentum",
+                                                                              "adam", "adamw"};
 
 template <class Enum, size_t N>
 std::optional<Enum> FindName(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -32,6 +33,20 @@ bool IsIdentifier(std::string_view name) {
 
 Error BadGraph(const std::string& where, const std::string& what) {
   return BadInput("model", fmt::format("{}: {}", where, what));
+}
+
+// What decides an op's result and is not its operands. Not the norm to clip at: like the learning
+// rate it does not change what is done.
+void HashShape(const OpAttributes& a, Hash& hash) {
+  hash.Add(a.epsilon);
+  for (const int64_t extent : {a.window.height, a.window.width, a.window.stride,
+                               a.window.pad_height, a.window.pad_width, a.offset, a.capacity}) {
+    hash.Add(extent);
+  }
+  hash.Add(a.rate);
+  hash.Add(a.mask);
+  hash.Add(a.weight);
+  hash.Add(a.decay);
 }
 
 }  // namespace
@@ -75,6 +90,9 @@ Result<Graph> Graph::Make(std::vector<Tensor> tensors, std::vector<Op> ops,
     }
   }
   HEDDLE_RETURN_IF_ERROR(graph.Validate());
+  for (const Op& op : graph.ops_) {
+    if (op.kind == OpKind::kSquareSum) graph.clip_norm_ = op.outputs[0].tensor;
+  }
   return graph;
 }
 
@@ -188,6 +206,7 @@ std::string Graph::ContentHash() const {
     hash.Add(op.attributes.profiled_rows);
     hash.Add(op.attributes.profiled_rate.value);
     hash.Add(static_cast<int64_t>(op.attributes.causal));
+    HashShape(op.attributes, hash);
     for (const auto* operands : {&op.inputs, &op.outputs}) {
       hash.Add(static_cast<int64_t>(operands->size()));
       for (const Operand& operand : *operands) {
@@ -240,6 +259,33 @@ Bytes TrafficOf(const Graph& graph, const Op& op, std::span<const int64_t> exten
     }
   }
   return total;
+}
+
+Bytes WorkspaceOf(const Graph& graph, const Op& op, std::span<const int64_t> extents) {
+  const auto extent = [&](char letter) { return extents[op.IndexOf(letter)]; };
+  const auto bytes = [&](int64_t all, int64_t least) {
+    const int64_t elements = std::max(least, std::min(all, kWorkspaceElements));
+    return Bytes{elements * SizeOf(graph.tensor(op.inputs[0].tensor).dtype)};
+  };
+  const auto scores = [&](char queries) {
+    const int64_t head = extent(queries) * extent('S');
+    return bytes(extent('b') * extent('a') * head, head);
+  };
+  switch (op.kind) {
+    case OpKind::kAttention:
+      return scores('S');
+    case OpKind::kAttentionInput:
+      return scores('S') * 2;
+    case OpKind::kCrossAttention:
+      return scores('T');
+    case OpKind::kCrossAttentionQuery:
+    case OpKind::kCrossAttentionContext:
+      return scores('T') * 2;
+    case OpKind::kCrossEntropy:
+      return bytes(ElementsOf(op, op.inputs[0], extents), extent('V'));
+    default:
+      return Bytes{};
+  }
 }
 
 }  // namespace heddle

@@ -9,9 +9,11 @@
 //
 // Invariants: ops are in topological order; operand shapes equal their letters' extents; forward
 // ops read only tensors of their own or earlier layers; every parameter has one gradient tensor
-// (the sum of all its producers: a tied weight has several) and one update. Immutable.
+// (the sum of all its producers: a tied weight has several) and one update; the loss is the sum of
+// the tensors with that role. Immutable.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,7 +39,7 @@ enum class Role : uint8_t {
   kState,           // of the optimizer
   kActivation,      //
   kGradient,        // of an activation
-  kWeightGradient,  //
+  kWeightGradient,  // a sum of its producers; the squared norm of all of them too, when clipping
   kLoss,            //
 };
 inline constexpr int kRoleCount = 7;
@@ -62,8 +64,26 @@ struct Operand {
   std::string letters;  // one per axis
 };
 
+// What a convolution or pooling sees of its input at once.
+struct Window {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t stride = 1;
+  int64_t pad_height = 0;
+  int64_t pad_width = 0;
+};
+
 struct OpAttributes {
-  bool causal = false;
+  bool causal = false;    // attention
+  double epsilon = 1e-5;  // normalisations
+  Window window;          // convolution and pooling
+  double rate = 0;        // dropout: of elements that become zero
+  std::string mask;       // dropout: the op whose elements they are, backward too
+  int64_t offset = 0;     // slice: first channel
+  int64_t capacity = 0;   // route, dispatch, combine: slots per expert and sequence
+  double weight = 0;      // balance loss: relative to the loss proper
+  double decay = 0;       // update: of weights, per step, times the learning rate
+  double clip = 0;        // update: largest norm of all gradients together; 0: none
   // kOpaque only: measured for `profiled_rows` samples, and assumed proportional to them.
   // A backward op states its own seconds; a forward op also those of its whole backward.
   Seconds profiled_seconds;
@@ -92,6 +112,7 @@ struct Parameter {
   TensorId tensor;
   TensorId gradient;
   OpId update;
+  OpId square;  // adds to the squared norm of all gradients; invalid without clipping
   std::vector<TensorId> states;
   std::vector<LayerId> layers;  // that read it, ascending
   // Initial elements: mean + deviation * a standard normal number.
@@ -99,7 +120,10 @@ struct Parameter {
   double initial_deviation = 0.02;
 };
 
-enum class Optimizer : uint8_t { kSgd, kAdam };
+enum class Optimizer : uint8_t { kSgd, kMomentum, kAdam, kAdamW };
+inline constexpr std::array<Optimizer, 4> kOptimizers = {Optimizer::kSgd, Optimizer::kMomentum,
+                                                         Optimizer::kAdam, Optimizer::kAdamW};
+inline constexpr std::string_view kOptimizerChoices = "sgd, momentum, adam or adamw";
 std::string_view NameOf(Optimizer optimizer);
 std::optional<Optimizer> ParseOptimizer(std::string_view name);
 
@@ -115,6 +139,8 @@ class Graph {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<std::string>& layers() const { return layers_; }
   int64_t batch() const { return batch_; }
+  // The squared norm of all gradients; invalid without clipping.
+  TensorId clip_norm() const { return clip_norm_; }
 
   const Tensor& tensor(TensorId id) const { return tensors_[static_cast<size_t>(id.value)]; }
   const Op& op(OpId id) const { return ops_[static_cast<size_t>(id.value)]; }
@@ -134,6 +160,7 @@ class Graph {
   std::vector<Parameter> parameters_;
   std::vector<std::string> layers_;
   int64_t batch_ = 1;
+  TensorId clip_norm_;
   std::unordered_map<std::string, int32_t> tensor_index_;
   std::unordered_map<std::string, int32_t> op_index_;
 };
@@ -141,10 +168,16 @@ class Graph {
 // Local extents of an op on `rows` samples, everything else whole.
 std::vector<int64_t> ExtentsForRows(const Op& op, int64_t rows);
 
+// Elements that an op may use at once for temporaries: attention goes through its samples in parts
+// of at most this size (but one at least), the loss through its rows.
+inline constexpr int64_t kWorkspaceElements = int64_t{1} << 18;
+
 // REQUIRES below: extents has one entry per letter of the op.
 Flops FlopsOf(const Op& op, std::span<const int64_t> extents);
 int64_t ElementsOf(const Op& op, const Operand& operand, std::span<const int64_t> extents);
 // Bytes read and written by the op: a gathered table counts the rows taken, not the whole.
 Bytes TrafficOf(const Graph& graph, const Op& op, std::span<const int64_t> extents);
+// Memory that the op needs while it runs, besides its operands.
+Bytes WorkspaceOf(const Graph& graph, const Op& op, std::span<const int64_t> extents);
 
 }  // namespace heddle

@@ -55,7 +55,7 @@ TensorId GraphBuilder::Input(std::string name, DType dtype, std::vector<int64_t>
 TensorId GraphBuilder::Parameter(std::string name, std::vector<int64_t> shape, double initial_mean,
                                  double initial_deviation) {
   const TensorId id = AddTensor({std::move(name), dtype_, std::move(shape), Role::kParameter});
-  parameters_.push_back({id, {}, {}, {}, {}, initial_mean, initial_deviation});
+  parameters_.push_back({id, {}, {}, {}, {}, {}, initial_mean, initial_deviation});
   return id;
 }
 
@@ -104,8 +104,8 @@ std::vector<TensorId> GraphBuilder::AddOp(OpKind kind, const std::string& name,
   }
   std::vector<TensorId> ids;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Tensor made{outputs[i].name, outputs[i].dtype, {}, outputs[i].role};
-    for (const char letter : parts.outputs[i]) {
+    Tensor made{outputs[i].name, outputs[i].dtype, outputs[i].shape, outputs[i].role};
+    for (const char letter : made.shape.empty() ? parts.outputs[i] : std::string_view()) {
       const size_t at = letters.IndexOf(letter);
       HEDDLE_CHECK(at != std::string::npos);
       made.shape.push_back(letters.extents[at]);
@@ -117,28 +117,33 @@ std::vector<TensorId> GraphBuilder::AddOp(OpKind kind, const std::string& name,
   return ids;
 }
 
+TensorId GraphBuilder::Activation(OpKind kind, const std::string& name, std::string_view signature,
+                                  const std::vector<TensorId>& inputs, std::vector<int64_t> shape,
+                                  OpAttributes attributes) {
+  return AddOp(kind, name, signature, inputs,
+               {{name + ".y", dtype_, Role::kActivation, std::move(shape)}}, Phase::kForward,
+               CurrentLayer(), std::move(attributes))[0];
+}
+
 TensorId GraphBuilder::Einsum(const std::string& name, std::string_view signature, TensorId a,
                               TensorId b) {
-  return AddOp(OpKind::kEinsum, name, signature, {a, b}, {{name + ".y", dtype_, Role::kActivation}},
-               Phase::kForward, CurrentLayer())[0];
+  return Activation(OpKind::kEinsum, name, signature, {a, b});
 }
 
 TensorId GraphBuilder::BiasAdd(const std::string& name, std::string_view signature, TensorId x,
                                TensorId bias) {
-  return AddOp(OpKind::kBiasAdd, name, signature, {x, bias},
-               {{name + ".y", dtype_, Role::kActivation}}, Phase::kForward, CurrentLayer())[0];
+  return Activation(OpKind::kBiasAdd, name, signature, {x, bias});
 }
 
 TensorId GraphBuilder::Add(const std::string& name, TensorId a, TensorId b) {
   const std::string axes = LettersOf(a);
-  return AddOp(OpKind::kAdd, name, axes + "," + axes + "->" + axes, {a, b},
-               {{name + ".y", dtype_, Role::kActivation}}, Phase::kForward, CurrentLayer())[0];
+  return Activation(OpKind::kAdd, name, axes + "," + axes + "->" + axes, {a, b});
 }
 
-TensorId GraphBuilder::Unary(OpKind kind, const std::string& name, TensorId x) {
+TensorId GraphBuilder::Unary(OpKind kind, const std::string& name, TensorId x,
+                             OpAttributes attributes) {
   const std::string axes = LettersOf(x);
-  return AddOp(kind, name, axes + "->" + axes, {x}, {{name + ".y", dtype_, Role::kActivation}},
-               Phase::kForward, CurrentLayer())[0];
+  return Activation(kind, name, axes + "->" + axes, {x}, {}, std::move(attributes));
 }
 
 TensorId GraphBuilder::Gelu(const std::string& name, TensorId x) {
@@ -149,16 +154,30 @@ TensorId GraphBuilder::Relu(const std::string& name, TensorId x) {
   return Unary(OpKind::kRelu, name, x);
 }
 
+TensorId GraphBuilder::Tanh(const std::string& name, TensorId x) {
+  return Unary(OpKind::kTanh, name, x);
+}
+
+TensorId GraphBuilder::Dropout(const std::string& name, TensorId x, double rate) {
+  if (rate == 0) return x;
+  OpAttributes attributes;
+  attributes.rate = rate;
+  attributes.mask = name;
+  return Unary(OpKind::kDropout, name, x, std::move(attributes));
+}
+
 TensorId GraphBuilder::LayerNorm(const std::string& name, TensorId x, TensorId scale,
-                                 TensorId shift) {
+                                 TensorId shift, double epsilon) {
   std::string lead = LettersOf(x);
   lead.pop_back();
+  OpAttributes attributes;
+  attributes.epsilon = epsilon;
   return AddOp(OpKind::kLayerNorm, name, lead + "H,H,H->" + lead + "H," + lead + "," + lead,
                {x, scale, shift},
                {{name + ".y", dtype_, Role::kActivation},
                 {name + ".mean", DType::kF32, Role::kActivation},
                 {name + ".rstd", DType::kF32, Role::kActivation}},
-               Phase::kForward, CurrentLayer())[0];
+               Phase::kForward, CurrentLayer(), attributes)[0];
 }
 
 TensorId GraphBuilder::Attention(const std::string& name, TensorId qkv, bool causal) {
@@ -170,10 +189,17 @@ TensorId GraphBuilder::Attention(const std::string& name, TensorId qkv, bool cau
       Phase::kForward, CurrentLayer(), attributes)[0];
 }
 
+TensorId GraphBuilder::CrossAttention(const std::string& name, TensorId q, TensorId kv) {
+  return AddOp(
+      OpKind::kCrossAttention, name, "bTaD,bSCaD->bTaD,baT|bTSaD", {q, kv},
+      {{name + ".y", dtype_, Role::kActivation}, {name + ".lse", DType::kF32, Role::kActivation}},
+      Phase::kForward, CurrentLayer())[0];
+}
+
 TensorId GraphBuilder::Embedding(const std::string& name, TensorId tokens, TensorId table) {
   const std::string axes = LettersOf(tokens);
-  return AddOp(OpKind::kEmbedding, name, axes + ",vh->" + axes + "h|" + axes + "h", {tokens, table},
-               {{name + ".y", dtype_, Role::kActivation}}, Phase::kForward, CurrentLayer())[0];
+  return Activation(OpKind::kEmbedding, name, axes + ",vh->" + axes + "h|" + axes + "h",
+                    {tokens, table});
 }
 
 TensorId GraphBuilder::CrossEntropy(const std::string& name, TensorId logits, TensorId targets) {
@@ -226,7 +252,9 @@ Result<Graph> GraphBuilder::Finish() {
   }
   for (const heddle::Parameter& parameter : parameters_) {
     if (!parameter.update.valid() || parameter.layers.empty()) continue;
-    ops_[static_cast<size_t>(parameter.update.value)].layer = parameter.layers.front();
+    for (const OpId op : {parameter.update, parameter.square}) {
+      if (op.valid()) ops_[static_cast<size_t>(op.value)].layer = parameter.layers.front();
+    }
   }
   return Graph::Make(std::move(tensors_), std::move(ops_), std::move(parameters_),
                      std::move(layers_), batch_);

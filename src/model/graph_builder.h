@@ -34,10 +34,44 @@ class GraphBuilder {
   TensorId Add(const std::string& name, TensorId a, TensorId b);
   TensorId Gelu(const std::string& name, TensorId x);
   TensorId Relu(const std::string& name, TensorId x);
-  TensorId LayerNorm(const std::string& name, TensorId x, TensorId scale, TensorId shift);
+  TensorId Tanh(const std::string& name, TensorId x);
+  // x itself when the rate is 0.
+  TensorId Dropout(const std::string& name, TensorId x, double rate);
+  TensorId LayerNorm(const std::string& name, TensorId x, TensorId scale, TensorId shift,
+                     double epsilon = 1e-5);
   // qkv is [b, s, 3, heads, features]; the result [b, s, heads, features].
   TensorId Attention(const std::string& name, TensorId qkv, bool causal);
+  // q is [b, t, heads, features], kv [b, s, 2, heads, features]; the result like q.
+  TensorId CrossAttention(const std::string& name, TensorId q, TensorId kv);
   TensorId Embedding(const std::string& name, TensorId tokens, TensorId table);
+
+  // Images [b, channels, height, width]. A convolution's weight is [out, in, height, width].
+  TensorId Conv2d(const std::string& name, TensorId x, TensorId weight, Window window);
+  TensorId MaxPool(const std::string& name, TensorId x, Window window);
+  TensorId AveragePool(const std::string& name, TensorId x, Window window);
+  TensorId Mean(const std::string& name, TensorId x);
+  TensorId Concat(const std::string& name, const std::vector<TensorId>& parts);
+  TensorId BatchNorm(const std::string& name, TensorId x, TensorId scale, TensorId shift,
+                     double epsilon = 1e-5);
+
+  // Image features [b, h, y, x] as tokens [b, 1 + y x, h], the class token first.
+  TensorId ClassToken(const std::string& name, TensorId features, TensorId token);
+  TensorId SelectFirst(const std::string& name, TensorId x);  // [b, s, h] -> [b, h]
+
+  // Mixture of experts: probabilities [b, s, experts] choose a slot for every token.
+  TensorId Softmax(const std::string& name, TensorId x);
+  struct Routing {
+    TensorId chosen;  // [b, s]: the chosen expert's probability
+    TensorId slot;    // [b, s]
+    int64_t capacity = 0;
+  };
+  Routing Route(const std::string& name, TensorId probabilities, int64_t capacity);
+  // [b, s, h] -> [b, experts, capacity, h], and back.
+  TensorId Dispatch(const std::string& name, TensorId x, const Routing& routing, int64_t experts);
+  TensorId Combine(const std::string& name, TensorId y, const Routing& routing);
+  void BalanceLoss(const std::string& name, TensorId probabilities, const Routing& routing,
+                   double weight);
+
   // Ends the forward pass. logits [b, …, v], targets [b, …].
   TensorId CrossEntropy(const std::string& name, TensorId logits, TensorId targets);
   // A profiled layer. Elements of output per sample; its parameters as one flat tensor (0: none).
@@ -49,8 +83,10 @@ class GraphBuilder {
     std::string name;
     DType dtype;
     Role role;
+    std::vector<int64_t> shape = {};  // where letters are new
   };
-  // The general form: shapes of the outputs follow from the signature. Autodiff uses it too.
+  // The general form: shapes of the outputs follow from the signature, unless given. Autodiff uses
+  // it too.
   std::vector<TensorId> AddOp(OpKind kind, const std::string& name, std::string_view signature,
                               const std::vector<TensorId>& inputs,
                               const std::vector<NewTensor>& outputs, Phase phase, LayerId layer,
@@ -74,7 +110,10 @@ class GraphBuilder {
 
  private:
   LayerId CurrentLayer() const { return LayerId{static_cast<int32_t>(layers_.size()) - 1}; }
-  TensorId Unary(OpKind kind, const std::string& name, TensorId x);
+  TensorId Unary(OpKind kind, const std::string& name, TensorId x, OpAttributes attributes = {});
+  TensorId Activation(OpKind kind, const std::string& name, std::string_view signature,
+                      const std::vector<TensorId>& inputs, std::vector<int64_t> shape = {},
+                      OpAttributes attributes = {});
 
   int64_t batch_;
   DType dtype_;

@@ -17,40 +17,119 @@ constexpr int64_t kMostLayers = 4096;
 constexpr int64_t kMostExtent = int64_t{1} << 20;
 constexpr double kMostElements = 1e15;  // of one tensor: its bytes must fit 64 bits
 
+struct ParameterRange {
+  std::string_view key;
+  int64_t least, most;
+};
+
+// Keys with a range of their own; the others are extents.
+constexpr ParameterRange kRanges[] = {
+    {"layers", 1, kMostLayers},   {"blocks1", 1, kMostLayers},
+    {"blocks2", 1, kMostLayers},  {"blocks3", 1, kMostLayers},
+    {"blocks4", 1, kMostLayers},  {"every", 1, kMostLayers},
+    {"capacity", 1, kMostExtent}, {"tied", 0, 1},
+    {"dropout", 0, 90},           {"experts", 1, 4096},
+};
+
 Status CheckValue(const std::string& where, const std::string& key, int64_t value) {
-  const int64_t most = key == "layers" ? kMostLayers : kMostExtent;
-  const bool flag = key == "tied";
-  if (value >= (flag ? 0 : 1) && value <= (flag ? 1 : most)) return Ok();
+  ParameterRange range{key, 1, kMostExtent};
+  for (const ParameterRange& own : kRanges) {
+    if (own.key == key) range = own;
+  }
+  if (value >= range.least && value <= range.most) return Ok();
   return BadInput(where, fmt::format("{} = {} is out of range", key, value),
-                  fmt::format("expected {} to {}", flag ? 0 : 1, flag ? 1 : most));
+                  fmt::format("expected {} to {}", range.least, range.most));
+}
+
+ModelParameters BertOf(int64_t layers, int64_t hidden, int64_t heads) {
+  return {{"layers", layers}, {"hidden", hidden}, {"heads", heads}, {"vocab", 30522},
+          {"seq", 512},       {"classes", 2},     {"dropout", 10}};
+}
+
+ModelParameters GptOf(int64_t layers, int64_t hidden, int64_t heads, int64_t vocab, int64_t seq) {
+  return {{"layers", layers}, {"hidden", hidden}, {"heads", heads}, {"vocab", vocab},
+          {"seq", seq},       {"tied", 1},        {"dropout", 0}};
+}
+
+ModelParameters WithExperts(ModelParameters bert, int64_t experts, int64_t every) {
+  bert.insert({{"experts", experts}, {"every", every}, {"capacity", 125}});
+  return bert;
 }
 
 }  // namespace
 
 const std::vector<ZooEntry>& Zoo() {
-  // GPT-2's dimensions: Radford et al. 2019; vocabulary 50257, 1024 positions.
+  // Dimensions as published: GPT-2, Radford et al. 2019; BERT, Devlin et al. 2019; BERT-48 as in
+  // DAPPLE, Fan et al. 2021; XLNet, Yang et al. 2019; the others where they are written.
   static const std::vector<ZooEntry> entries = {
       {"mlp",
        "multilayer perceptron with GELU",
        WriteMlp,
-       {{"layers", 4}, {"inputs", 784}, {"hidden", 4096}, {"outputs", 10}}},
-      {"gpt",
-       "GPT-2: decoder-only transformer, tied output",
-       WriteGpt,
+       {{"layers", 4}, {"inputs", 784}, {"hidden", 4096}, {"outputs", 10}, {"dropout", 0}}},
+      {"vgg19",
+       "VGG19: 16 convolutions, 3 large linear layers",
+       WriteVgg19,
+       {{"image", 224}, {"classes", 1000}, {"width", 64}, {"hidden", 4096}, {"dropout", 50}}},
+      {"resnet152",
+       "ResNet152: bottleneck blocks with batch normalisation",
+       WriteResnet,
+       {{"image", 224},
+        {"classes", 1000},
+        {"width", 64},
+        {"blocks1", 3},
+        {"blocks2", 8},
+        {"blocks3", 36},
+        {"blocks4", 3}}},
+      {"inception-v3",
+       "Inception-V3: branching modules, no auxiliary classifier",
+       WriteInception,
+       {{"image", 299}, {"classes", 1000}, {"width", 32}, {"dropout", 50}}},
+      {"transformer",
+       "encoder and decoder with one shared table",
+       WriteTransformer,
+       {{"layers", 6},
+        {"hidden", 512},
+        {"wide", 2048},
+        {"heads", 8},
+        {"vocab", 37000},
+        {"seq", 256},
+        {"dropout", 10}}},
+      {"bert-base", "BERT-base with a classifier", WriteBert, BertOf(12, 768, 12)},
+      {"bert-large", "BERT-large with a classifier", WriteBert, BertOf(24, 1024, 16)},
+      {"bert-48", "BERT-large with 48 layers", WriteBert, BertOf(48, 1024, 16)},
+      {"xlnet-large", "decoder of XLNet-large's size", WriteGpt, GptOf(24, 1024, 16, 32000, 512)},
+      {"gpt", "GPT-2: decoder-only transformer, tied output", WriteGpt,
+       GptOf(12, 768, 12, 50257, 1024)},
+      {"vit",
+       "ViT-B/16: vision transformer",
+       WriteVit,
        {{"layers", 12},
         {"hidden", 768},
         {"heads", 12},
-        {"vocab", 50257},
-        {"seq", 1024},
-        {"tied", 1}}},
+        {"image", 224},
+        {"patch", 16},
+        {"classes", 1000},
+        {"dropout", 0}}},
+      {"bert-moe", "BERT-base with experts in every second block", WriteBert,
+       WithExperts(BertOf(12, 768, 12), 16, 2)},
       {"tiny-mlp",
        "an MLP that trains in milliseconds",
        WriteMlp,
-       {{"layers", 4}, {"inputs", 32}, {"hidden", 64}, {"outputs", 10}}},
-      {"tiny-gpt",
-       "a GPT that trains in milliseconds",
-       WriteGpt,
-       {{"layers", 4}, {"hidden", 64}, {"heads", 4}, {"vocab", 256}, {"seq", 64}, {"tied", 1}}},
+       {{"layers", 4}, {"inputs", 32}, {"hidden", 64}, {"outputs", 10}, {"dropout", 0}}},
+      {"tiny-gpt", "a GPT that trains in milliseconds", WriteGpt, GptOf(4, 64, 4, 256, 64)},
+      {"tiny-moe",
+       "a mixture of experts that trains in milliseconds",
+       WriteBert,
+       {{"layers", 4},
+        {"hidden", 64},
+        {"heads", 4},
+        {"vocab", 256},
+        {"seq", 32},
+        {"classes", 10},
+        {"dropout", 0},
+        {"experts", 4},
+        {"every", 2},
+        {"capacity", 125}}},
   };
   return entries;
 }
@@ -87,7 +166,7 @@ Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
                       "choose smaller dimensions");
     }
   }
-  AddTraining(builder, options.optimizer);
+  AddTraining(builder, {options.optimizer, options.clip});
   return builder.Finish();
 }
 

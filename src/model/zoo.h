@@ -21,6 +21,7 @@ struct ModelOptions {
   int64_t batch = 1;
   DType dtype = DType::kF32;
   Optimizer optimizer = Optimizer::kAdam;
+  double clip = 0;  // largest norm of all gradients together; 0: none
 };
 
 using ModelParameters = std::map<std::string, int64_t>;

@@ -61,7 +61,7 @@ Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string&
 
 Result<Planning> Planning::Make(const PlanOptions& options, const Cluster& cluster,
                                 const Profile* profile) {
-  const ModelOptions model{options.batch, options.dtype, options.optimizer};
+  const ModelOptions model{options.batch, options.dtype, options.optimizer, options.clip};
   HEDDLE_ASSIGN(Graph graph, BuildModel(options.model, model));
   LayerChain chain = ChainOf(graph);
   return Planning{options, std::move(graph), std::move(chain), &cluster, profile};
@@ -79,6 +79,7 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.batch = options.batch;
   plan.dtype = options.dtype;
   plan.optimizer = options.optimizer;
+  plan.clip = options.clip;
   plan.links = std::string(NameOf(options.links));
   return plan;
 }
@@ -131,6 +132,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.microbatches = plan.microbatches;
   options.dtype = plan.dtype;
   options.optimizer = plan.optimizer;
+  options.clip = plan.clip;
   const auto links = ParseLinkModel(plan.links);
   if (!links) {
     return BadInput(path + ": links", fmt::format("\"{}\" is unknown", plan.links),

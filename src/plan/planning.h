@@ -29,6 +29,7 @@ struct PlanOptions {
   std::optional<int64_t> microbatches;  // tuned unless given
   DType dtype = DType::kF32;
   Optimizer optimizer = Optimizer::kAdam;
+  double clip = 0;  // largest norm of all gradients together; 0: none
   LinkModel links = LinkModel::kShared;
 };
 

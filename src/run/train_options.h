@@ -11,6 +11,7 @@ struct TrainOptions {
   DType dtype = DType::kF64;  // of floating-point tensors
   uint64_t seed = 1;
   double learning_rate = 1e-3;
+  bool keep_gradients = false;  // for those who compare them
 };
 
 }  // namespace heddle

@@ -126,7 +126,7 @@ TEST(AutodiffTest, OpaqueLayersDivideTheirBackwardTime) {
   x = g.Opaque("b", {x}, 20, 100, Seconds{1}, Seconds{3}, 4);
   g.BeginLayer("c");
   x = g.Opaque("c", {x}, 5, 0, Seconds{1}, Seconds{3}, 4);
-  AddTraining(g, Optimizer::kSgd);
+  AddTraining(g, {Optimizer::kSgd});
   const Graph graph = g.Finish().value();
   const auto seconds = [&](const std::string& op) {
     return graph.op(graph.FindOp(op).value()).attributes.profiled_seconds.value;

@@ -93,7 +93,7 @@ TEST(LayerChainTest, OpaqueLayers) {
   const TensorId b = g.Opaque("b", {a}, 30, 50, Seconds{1}, Seconds{2}, 4);
   g.BeginLayer("c");
   g.Opaque("c", {a, b}, 1, 0, Seconds{1}, Seconds{2}, 4);
-  AddTraining(g, Optimizer::kSgd);
+  AddTraining(g, {Optimizer::kSgd});
   EXPECT_EQ(CutsOf(g.Finish().value()),
             "a.y (400) | d.b.dx0.sum0 (400)\n"
             "a.y b.y (520) | d.b.y d.a.y (520)\n");

@@ -40,7 +40,7 @@ Graph Linear(DType dtype = DType::kF32) {
   const TensorId y = g.Einsum("fc", "bk,kn->bn", x, g.Parameter("w", {6, 8}));
   const TensorId z = g.BiasAdd("bias", "bn,n->bn", y, g.Parameter("c", {8}));
   g.CrossEntropy("xent", z, targets);
-  AddTraining(g, Optimizer::kAdam);
+  AddTraining(g, {Optimizer::kAdam});
   return g.Finish().value();
 }
 
@@ -97,7 +97,7 @@ Graph Attention() {
   const TensorId mixed = g.Attention("attn", qkv, true);
   const TensorId out = g.Einsum("out", "bsad,adv->bsv", mixed, g.Parameter("wo", {2, 3, 10}));
   g.CrossEntropy("xent", g.Gelu("gelu", out), targets);
-  AddTraining(g, Optimizer::kSgd);
+  AddTraining(g, {Optimizer::kSgd});
   return g.Finish().value();
 }
 

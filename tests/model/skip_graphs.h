@@ -28,7 +28,7 @@ inline Graph SkipGraph(const std::vector<std::vector<int>>& skips, int64_t batch
     outputs.push_back(x);
   }
   g.CrossEntropy("xent", x, targets);
-  AddTraining(g, optimizer);
+  AddTraining(g, {optimizer});
   return g.Finish().value();
 }
 

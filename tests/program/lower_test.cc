@@ -287,7 +287,7 @@ TEST(LowerTest, LayersWithoutBackward) {
   x = g.Einsum("fc", "bk,kn->bn", x, g.Parameter("w", {8, 8}));
   g.BeginLayer("loss");
   g.CrossEntropy("xent", x, targets);
-  AddTraining(g, Optimizer::kSgd);
+  AddTraining(g, {Optimizer::kSgd});
   const Graph graph = g.Finish().value();
   EXPECT_EQ(FaultsOf(PlanOf(4, 2, {Line({0}, 3, 2)}), graph), "");
   EXPECT_EQ(FaultsOf(PlanOf(4, 2, {Line({0, 2}, 3, 2)}), graph), "");
@@ -312,7 +312,7 @@ TEST(LowerTest, OpaqueLayers) {
     x = g.Opaque(name, inputs, 10 + l, l % 2 == 0 ? 0 : 100, Seconds{1}, Seconds{2}, 4);
     outputs.push_back(x);
   }
-  AddTraining(g, Optimizer::kAdam);
+  AddTraining(g, {Optimizer::kAdam});
   const Graph graph = g.Finish().value();
   EXPECT_EQ(FaultsOf(PlanOf(8, 4, {Line({0, 1, 2, 3, 4}, 5, 4)}), graph), "");
   EXPECT_EQ(FaultsOf(PlanOf(8, 4, {Line({0, 2}, 5, 4, true)}), graph), "");

@@ -58,9 +58,15 @@ ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOpt
       const Cut* after = CutAfter(chain, options.layers.last);
       if (after != nullptr) live.insert(after->backward.begin(), after->backward.end());
     }
-    // Scratch is convex in the rows: its value at none and its steepest slope bound it.
+    // Apart from workspaces scratch is convex in the rows: its value at none and its steepest slope
+    // bound it.
     constexpr int64_t kMany = 1 << 16;
-    const Bytes fixed = ScratchOf(graph, segment, 0);
+    Bytes workspace;
+    for (const OpId id : segment.ops) {
+      const Op& op = graph.op(id);
+      workspace = std::max(workspace, WorkspaceOf(graph, op, ExtentsForRows(op, kMany)));
+    }
+    const Bytes fixed = ScratchOf(graph, segment, 0) + workspace;
     const Bytes slope = ScratchOf(graph, segment, kMany + 1) - ScratchOf(graph, segment, kMany);
     memory.at_work.push_back({fixed, PerSample(graph, live) + slope});
     for (const TensorPort& port : segment.ports) {

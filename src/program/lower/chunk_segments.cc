@@ -279,6 +279,11 @@ Bytes ScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows
     for (const Operand& input : op.inputs) last_use[input.tensor] = k;
     for (const Operand& output : op.outputs) last_use.try_emplace(output.tensor, k);
   }
+  const auto given_away = [&](TensorId id, size_t k) {
+    const auto port = ports.find(id);
+    return last_use[id] == k && (port == ports.end() || port->second == PortUse::kConsume) &&
+           Flows(graph.tensor(id).role);
+  };
   Bytes live, peak;
   std::set<TensorId> loaded;
   for (size_t k = 0; k < segment.ops.size(); ++k) {
@@ -288,7 +293,11 @@ Bytes ScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows
       if (data && loaded.insert(input.tensor).second) live += size(input.tensor);
     }
     for (const Operand& output : op.outputs) live += size(output.tensor);
-    peak = std::max(peak, live);
+    const int8_t reused = InfoOf(op.kind).in_place;
+    const bool in_place =
+        reused >= 0 && given_away(op.inputs[static_cast<size_t>(reused)].tensor, k);
+    const Bytes saved = in_place ? size(op.outputs[0].tensor) : Bytes{};
+    peak = std::max(peak, live - saved + WorkspaceOf(graph, op, ExtentsForRows(op, rows)));
     std::set<TensorId> done;
     for (const Operand& input : op.inputs) {
       if (last_use[input.tensor] == k) done.insert(input.tensor);

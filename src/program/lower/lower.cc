@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -67,11 +68,15 @@ class DeviceLowering {
     }
     if (work_.empty()) EmitZeros();
     EmitReductions();
+    if (g_.clip_norm().valid()) EmitNorm();
     for (size_t b = 0; b < left_.size(); ++b) {
       if (left_[b] < 0) continue;
       Instruction in;
       in.target = updates[b];
       maker_.tables().Emit(device_, in, {});
+    }
+    if (g_.clip_norm().valid()) {
+      maker_.tables().Emit(device_, OpCode::kFree, {maker_.Plain(g_.clip_norm())});
     }
     for (const Leaving& leaving : leaving_) {
       maker_.tables().Emit(device_, OpCode::kFree, {leaving.buffer});
@@ -218,7 +223,7 @@ class DeviceLowering {
   BufferRef BufferFor(const Work& work, TensorId tensor) {
     BufferRef ref = maker_.Plain(tensor);
     ref.form = maker_.FormOf(pipeline_.chunks[work.chunk], tensor);
-    if (g_.tensor(tensor).per_sample) ref.microbatch = Index::At(work.item.microbatch);
+    if (PerMicrobatch(g_.tensor(tensor))) ref.microbatch = Index::At(work.item.microbatch);
     return ref;
   }
 
@@ -309,6 +314,36 @@ class DeviceLowering {
     }
   }
 
+  // The squared norm of all gradients, on every device. Of several devices that hold a gradient,
+  // the first adds it.
+  void EmitNorm() {
+    Segment square;
+    square.name = fmt::format("N{}", device_);
+    square.phase = SegmentPhase::kOther;
+    for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+      if (layout_.buckets[b].group.front() != device_) continue;
+      for (const int32_t p : layout_.buckets[b].parameters) {
+        const Parameter& parameter = g_.parameters()[static_cast<size_t>(p)];
+        square.ops.push_back(maker_.tables().AddOp(g_.op(parameter.square).name));
+        maker_.AddPort(square, parameter.gradient, PortUse::kRead);
+      }
+    }
+    if (square.ops.empty()) square.time = Seconds{0};
+    maker_.AddPort(square, g_.clip_norm(), PortUse::kWrite);
+    Instruction in;
+    in.target = maker_.tables().AddSegment(std::move(square));
+    maker_.tables().Emit(device_, in, {});
+    if (layout_.device_names.size() < 2) return;
+    Instruction sum;
+    sum.code = OpCode::kCollective;
+    sum.kind = CollectiveKind::kAllReduce;
+    sum.algorithm = plan_.all_reduce;
+    std::vector<int32_t> everyone(layout_.device_names.size());
+    std::iota(everyone.begin(), everyone.end(), 0);
+    sum.target = maker_.tables().AddGroup(everyone);
+    maker_.tables().Emit(device_, sum, {maker_.Plain(g_.clip_norm())});
+  }
+
   // A device without samples still takes part in the sums, with zeros.
   void EmitZeros() {
     for (size_t b = 0; b < left_.size(); ++b) {
@@ -375,6 +410,7 @@ std::vector<int32_t> AddUpdates(const Graph& graph, const PlanLayout& layout, Se
       maker.AddPort(update, parameter.tensor, PortUse::kChange);
       for (const TensorId state : parameter.states) maker.AddPort(update, state, PortUse::kChange);
     }
+    if (graph.clip_norm().valid()) maker.AddPort(update, graph.clip_norm(), PortUse::kRead);
     updates.push_back(maker.tables().AddSegment(std::move(update)));
   }
   return updates;

@@ -59,7 +59,7 @@ int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
     Port port;
     port.tensor = TensorOf(tensor_port.tensor);
     port.use = tensor_port.use;
-    port.per_microbatch = tensor.per_sample || tensor.role == Role::kLoss;
+    port.per_microbatch = PerMicrobatch(tensor);
     port.slice = RowsSlice(tensor_port.tensor, place.rows);
     port.form = FormOf(chunk, tensor_port.tensor);
     segment.ports.push_back(port);
@@ -76,6 +76,11 @@ Bytes SegmentMaker::ScratchFor(const SegmentPlace& place) {
     found->second = ScratchOf(g_, chunk.segments.segments[place.index], place.rows.size());
   }
   return found->second;
+}
+
+bool PerMicrobatch(const Tensor& tensor) {
+  return tensor.role == Role::kActivation || tensor.role == Role::kGradient ||
+         tensor.role == Role::kInput || tensor.role == Role::kLoss;
 }
 
 void SegmentMaker::AddPort(Segment& segment, TensorId tensor, PortUse use) {

@@ -24,6 +24,9 @@ struct SegmentPlace {
   auto operator<=>(const SegmentPlace&) const = default;
 };
 
+// Does each microbatch have its own? Statistics of a batch do, though they have no sample axis.
+bool PerMicrobatch(const Tensor& tensor);
+
 class SegmentMaker {
  public:
   // All three must outlive this.

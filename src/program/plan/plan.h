@@ -73,6 +73,7 @@ struct Plan {
   int64_t microbatches = 1;
   DType dtype = DType::kF32;
   Optimizer optimizer = Optimizer::kAdam;
+  double clip = 0;         // largest norm of all gradients together; 0: none
   Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links

@@ -123,6 +123,7 @@ Json PlanToJson(const Plan& plan) {
   json["microbatches"] = plan.microbatches;
   json["dtype"] = NameOf(plan.dtype);
   json["optimizer"] = NameOf(plan.optimizer);
+  if (plan.clip > 0) json["clip"] = plan.clip;
   json["bucket"] = fmt::format("{} B", plan.bucket.value);
   json["all_reduce"] = NameOf(plan.all_reduce);
   json["links"] = plan.links;
@@ -164,6 +165,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "microbatches",
                                         "dtype",
                                         "optimizer",
+                                        "clip",
                                         "bucket",
                                         "all_reduce",
                                         "links",
@@ -189,7 +191,13 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(plan.microbatches,
                 json.Int("microbatches", 1, std::min(kMostMicrobatches, plan.batch)));
   HEDDLE_ASSIGN(plan.dtype, Named(json, "dtype", &ParseDType, "f64, f32, bf16 or f16"));
-  HEDDLE_ASSIGN(plan.optimizer, Named(json, "optimizer", &ParseOptimizer, "sgd or adam"));
+  HEDDLE_ASSIGN(plan.optimizer,
+                Named(json, "optimizer", &ParseOptimizer, std::string(kOptimizerChoices)));
+  if (json.Has("clip")) {
+    HEDDLE_ASSIGN(plan.clip, json.Number("clip"));
+    if (!(plan.clip > 0))
+      return json.Bad("clip is not above 0", "leave it out: nothing is clipped");
+  }
   HEDDLE_ASSIGN(plan.bucket, json.BytesOf("bucket"));
   HEDDLE_ASSIGN(plan.links, json.String("links"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,

@@ -1,5 +1,8 @@
 // Kernels: every op of the graph on ATen tensors, forward, backward and update alike, without
 // autograd. Tensors have the op's local shapes; axes are found by the op's letters.
+//
+// An op whose table entry says so (op_kind.h: in_place) computes into its input's memory when the
+// caller gives that input away: moved in, and held by nobody else.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +17,14 @@ struct KernelContext {
   int64_t batch = 1;            // samples per update over all devices: losses divide by it
   double learning_rate = 1e-3;  //
   int64_t step = 0;             // optimizer steps done before this one
+  uint64_t seed = 1;            // dropout
+  int64_t first_sample = 0;     // of the step's batch, the first row here
+  bool training = true;         // otherwise nothing is dropped
+  at::ScalarType dtype = at::kDouble;
 };
 
 // Outputs in the op's order. Updates change their inputs in place and return nothing.
-std::vector<at::Tensor> RunKernel(const Graph& graph, const Op& op,
-                                  const std::vector<at::Tensor>& inputs,
+std::vector<at::Tensor> RunKernel(const Graph& graph, const Op& op, std::vector<at::Tensor> inputs,
                                   const KernelContext& context);
 
 }  // namespace heddle

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/graph.h"
+#include "program/program.h"
 #include "run/torch/torch_executor.h"
 
 namespace heddle {
@@ -20,8 +21,16 @@ struct Trained {
   std::map<std::string, at::Tensor> parameters;
 };
 
+// By layer: the rows of the batch that are normalised together. Batch normalisation over a part of
+// the batch is another function, so the reference must know the parts. Empty: all rows at once.
+using NormalisationGroups = std::vector<std::vector<Range>>;
+
+// Those of a Program: what its forward segments compute at once.
+NormalisationGroups GroupsOf(const Program& program);
+
 // The whole batch at once: the graph's ops in order, once per step, on synthetic data.
-Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t steps);
+Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t steps,
+                      const NormalisationGroups& groups = {});
 
 // The input's samples of a step, whole batch.
 at::Tensor BatchOf(const Graph& graph, TensorId input, const TrainOptions& options, int64_t step);

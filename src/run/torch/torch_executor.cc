@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "run/data/synthetic.h"
@@ -10,8 +11,6 @@
 
 namespace heddle {
 namespace {
-
-constexpr size_t kNever = SIZE_MAX;
 
 // The part of a tensor that `inner` is, when the tensor holds `outer`.
 at::Tensor Narrow(const at::Tensor& tensor, const Slice& outer, const Slice& inner) {
@@ -87,15 +86,38 @@ const TorchExecutor::CompiledSegment& TorchExecutor::Compile(int32_t id) {
   const auto [found, is_new] = compiled_.try_emplace(id);
   if (!is_new) return found->second;
   CompiledSegment& compiled = found->second;
-  compiled.last_use.assign(g_.tensors().size(), kNever);
+  std::unordered_map<TensorId, size_t> places;
+  const auto place_of = [&](TensorId tensor) {
+    return places.try_emplace(tensor, places.size()).first->second;
+  };
+  std::vector<size_t> last_use;  // by place
   for (const SegmentOp& segment_op : p_.segment(id).ops) {
     HEDDLE_CHECK(segment_op.shards < 0);
-    compiled.ops.push_back(*g_.FindOp(p_.NameOf(segment_op)));
-    const Op& op = g_.op(compiled.ops.back());
+    CompiledOp op{&g_.op(*g_.FindOp(p_.NameOf(segment_op))), {}, {}, {}, {}};
+    for (const Operand& input : op.op->inputs) op.inputs.push_back(place_of(input.tensor));
+    for (const Operand& output : op.op->outputs) op.outputs.push_back(place_of(output.tensor));
+    last_use.resize(places.size());
     for (const auto* operands : {&op.inputs, &op.outputs}) {
-      for (const Operand& operand : *operands) {
-        compiled.last_use[static_cast<size_t>(operand.tensor.value)] = compiled.ops.size() - 1;
-      }
+      for (const size_t place : *operands) last_use[place] = compiled.ops.size();
+    }
+    compiled.ops.push_back(std::move(op));
+  }
+  std::set<size_t> kept;  // what leaves the segment
+  for (const Port& port : p_.segment(id).ports) {
+    const TensorId tensor = graph_tensor_[static_cast<size_t>(port.tensor)];
+    compiled.ports.push_back({place_of(tensor), tensor, g_.tensor(tensor).role});
+    if (port.use != PortUse::kRead && port.use != PortUse::kConsume) kept.insert(place_of(tensor));
+  }
+  compiled.places = places.size();
+  for (size_t k = 0; k < compiled.ops.size(); ++k) {
+    CompiledOp& op = compiled.ops[k];
+    for (size_t j = 0; j < op.inputs.size(); ++j) {
+      const bool again = std::find(op.inputs.begin() + static_cast<std::ptrdiff_t>(j) + 1,
+                                   op.inputs.end(), op.inputs[j]) != op.inputs.end();
+      op.last.push_back(!again && last_use[op.inputs[j]] == k && !kept.contains(op.inputs[j]));
+    }
+    for (const size_t place : op.outputs) {
+      if (last_use[place] == k && !kept.contains(place)) op.dead.push_back(place);
     }
   }
   return compiled;
@@ -122,82 +144,102 @@ at::Tensor TorchExecutor::Whole(const BufferRef& ref, int64_t i) {
   return Narrow(tensor, slice, wanted);
 }
 
-at::Tensor TorchExecutor::LoadInput(TensorId id, const Segment& segment, const Instruction& in,
-                                    int64_t i) {
-  const auto per_body = static_cast<int64_t>(first_row_.size());
-  const int64_t m = in.microbatch.value(i);
-  const int64_t body = m < per_body && !in.microbatch.relative() ? i : m / per_body;
-  const int64_t first =
-      body * p_.samples() + first_row_[static_cast<size_t>(m % per_body)] + segment.rows.begin;
+at::Tensor TorchExecutor::LoadInput(TensorId id, int64_t rows, int64_t first_sample, int64_t step) {
   std::vector<int64_t> shape = g_.tensor(id).shape;
-  shape[0] = segment.rows.size();
+  shape[0] = rows;
   const DType dtype = g_.tensor(id).dtype == DType::kI64 ? DType::kI64 : options_.dtype;
-  return ToTensor(SyntheticInput(g_, id, options_.seed, first, shape[0]), shape, dtype);
+  const int64_t first = step * p_.samples() + first_sample;
+  return ToTensor(SyntheticInput(g_, id, options_.seed, first, rows), shape, dtype);
+}
+
+at::Tensor TorchExecutor::Zeros(TensorId tensor) const {
+  return at::zeros(g_.tensor(tensor).shape, at::TensorOptions().dtype(ScalarOf(options_.dtype)));
+}
+
+int64_t TorchExecutor::FirstSample(const Segment& segment, const Instruction& in, int64_t i) const {
+  if (!in.microbatch.present()) return 0;
+  const auto per_body = static_cast<int64_t>(first_row_.size());
+  return first_row_[static_cast<size_t>(in.microbatch.value(i) % per_body)] + segment.rows.begin;
+}
+
+// What the segment finds: its data, and the buffers it reads, changes or adds to. What it consumes
+// is nobody else's from here on.
+std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
+                                                  const CompiledSegment& compiled,
+                                                  const Instruction& in, int64_t i) {
+  std::vector<at::Tensor> live(compiled.places);
+  for (size_t k = 0; k < compiled.ports.size(); ++k) {
+    const Port& port = segment.ports[k];
+    const CompiledPort& at = compiled.ports[k];
+    const BufferRef ref = BufferOf(port, in);
+    if (at.role == Role::kInput) {
+      const auto per_body = static_cast<int64_t>(first_row_.size());
+      const int64_t m = in.microbatch.value(i);
+      const int64_t step = m < per_body && !in.microbatch.relative() ? i : m / per_body;
+      live[at.place] = LoadInput(at.tensor, segment.rows.size(), FirstSample(segment, in, i), step);
+      continue;
+    }
+    const bool adds =
+        port.use == PortUse::kAccumulate || (port.use == PortUse::kAdd && in.accumulate);
+    if (port.use == PortUse::kWrite || (port.use == PortUse::kAdd && !adds)) continue;
+    live[at.place] = Whole(ref, i);
+    if (port.use != PortUse::kConsume) continue;
+    if (segment.phase == SegmentPhase::kUpdate && options_.keep_gradients) {
+      gradients_[g_.tensor(at.tensor).name] = live[at.place];
+    }
+    Free(ref, i);
+  }
+  return live;
+}
+
+void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& compiled,
+                                const Instruction& in, int64_t i, std::vector<at::Tensor>& live) {
+  for (size_t k = 0; k < compiled.ports.size(); ++k) {
+    const Port& port = segment.ports[k];
+    const CompiledPort& at = compiled.ports[k];
+    const bool added =
+        port.use == PortUse::kAccumulate || (port.use == PortUse::kAdd && in.accumulate);
+    if (added || (port.use != PortUse::kWrite && port.use != PortUse::kAdd)) continue;
+    at::Tensor& value = live[at.place];
+    if (at.role == Role::kLoss) {
+      losses_[i] += value.item<double>();
+      continue;
+    }
+    if (!value.defined()) value = Zeros(at.tensor);  // a segment without ops
+    const BufferRef ref = BufferOf(port, in);
+    buffers_[KeyOf(ref, i)].parts = {{p_.SliceOf(ref.tensor, ref.slice), value.contiguous()}};
+  }
 }
 
 void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   const Segment& segment = p_.segment(in.target);
   const CompiledSegment& compiled = Compile(in.target);
-  std::unordered_map<TensorId, at::Tensor> live;
-  std::unordered_map<TensorId, bool> keep;
-  for (const Port& port : segment.ports) {
-    const TensorId id = graph_tensor_[static_cast<size_t>(port.tensor)];
-    const Role role = g_.tensor(id).role;
-    if (role == Role::kInput) {
-      live[id] = LoadInput(id, segment, in, i);
-    } else if (port.use == PortUse::kRead || port.use == PortUse::kConsume ||
-               port.use == PortUse::kChange) {
-      live[id] = Whole(BufferOf(port, in), i);
-    } else {
-      keep[id] = true;
+  std::vector<at::Tensor> live = TakeInputs(segment, compiled, in, i);
+  KernelContext context;
+  context.batch = g_.batch();
+  context.learning_rate = options_.learning_rate;
+  context.step = i;
+  context.seed = options_.seed;
+  context.first_sample = FirstSample(segment, in, i);
+  context.dtype = ScalarOf(options_.dtype);
+  for (const CompiledOp& op : compiled.ops) {
+    std::vector<at::Tensor> inputs(op.inputs.size());
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      at::Tensor& value = live[op.inputs[k]];
+      inputs[k] = op.last[k] ? std::move(value) : value;
     }
-  }
-  // The buffer that leaves now must not keep memory alive while the segment runs.
-  for (const Port& port : segment.ports) {
-    if (port.use != PortUse::kConsume) continue;
-    const TensorId id = graph_tensor_[static_cast<size_t>(port.tensor)];
-    if (segment.phase == SegmentPhase::kUpdate) gradients_[g_.tensor(id).name] = live[id];
-    Free(BufferOf(port, in), i);
-  }
-  const KernelContext context{g_.batch(), options_.learning_rate, i};
-  for (size_t k = 0; k < compiled.ops.size(); ++k) {
-    const Op& op = g_.op(compiled.ops[k]);
-    std::vector<at::Tensor> inputs;
-    for (const Operand& input : op.inputs) inputs.push_back(live.at(input.tensor));
-    std::vector<at::Tensor> outputs = RunKernel(g_, op, inputs, context);
+    std::vector<at::Tensor> outputs = RunKernel(g_, *op.op, std::move(inputs), context);
     for (size_t o = 0; o < outputs.size(); ++o) {
-      const TensorId id = op.outputs[o].tensor;
-      const bool sums = g_.tensor(id).role == Role::kWeightGradient && live.contains(id);
-      live[id] = sums ? live[id] + outputs[o] : outputs[o];
-    }
-    for (const auto* operands : {&op.inputs, &op.outputs}) {
-      for (const Operand& operand : *operands) {
-        const bool last = compiled.last_use[static_cast<size_t>(operand.tensor.value)] == k;
-        if (last && !keep.contains(operand.tensor)) live.erase(operand.tensor);
+      at::Tensor& value = live[op.outputs[o]];
+      if (value.defined()) {  // a sum of several, or of earlier microbatches
+        value.add_(outputs[o]);
+      } else {
+        value = std::move(outputs[o]);
       }
     }
+    for (const size_t place : op.dead) live[place].reset();
   }
-  for (const Port& port : segment.ports) {
-    const TensorId id = graph_tensor_[static_cast<size_t>(port.tensor)];
-    const bool adds = port.use == PortUse::kAdd || port.use == PortUse::kAccumulate;
-    if (port.use != PortUse::kWrite && !adds) continue;
-    const BufferRef ref = BufferOf(port, in);
-    if (g_.tensor(id).role == Role::kLoss) {
-      losses_[i] += live.at(id).item<double>();
-      continue;
-    }
-    if (!live.contains(id)) {  // a segment without ops: zeros
-      live[id] =
-          at::zeros(g_.tensor(id).shape, at::TensorOptions().dtype(ScalarOf(options_.dtype)));
-    }
-    const bool into = port.use == PortUse::kAccumulate || (adds && in.accumulate);
-    if (into) {
-      buffers_.at(KeyOf(ref, i)).parts[0].second.add_(live.at(id));
-    } else {
-      buffers_[KeyOf(ref, i)].parts = {
-          {p_.SliceOf(ref.tensor, ref.slice), live.at(id).contiguous()}};
-    }
-  }
+  KeepOutputs(segment, compiled, in, i, live);
 }
 
 Payload TorchExecutor::Outgoing(const BufferRef& ref, int64_t i) {
@@ -221,13 +263,13 @@ void TorchExecutor::Alias(const BufferRef& name, const BufferRef& buffer, int64_
   buffers_[KeyOf(name, i)] = buffers_.at(KeyOf(buffer, i));
 }
 
-std::map<std::string, at::Tensor> TorchExecutor::Parameters() const {
-  std::map<std::string, at::Tensor> parameters;
+std::map<std::string, at::Tensor> TorchExecutor::Values(Role role) const {
+  std::map<std::string, at::Tensor> values;
   for (const auto& [key, buffer] : buffers_) {
     const ProgramTensor& tensor = p_.tensor(key.tensor);
-    if (tensor.role == Role::kParameter) parameters[tensor.name] = buffer.parts[0].second;
+    if (tensor.role == role) values[tensor.name] = buffer.parts[0].second;
   }
-  return parameters;
+  return values;
 }
 
 }  // namespace heddle

@@ -38,23 +38,44 @@ class TorchExecutor final : public Executor {
 
   // This device's part of the loss, by step.
   const std::map<int64_t, double>& losses() const { return losses_; }
-  // Gradients as the last update saw them, and the parameters now; by name.
+  // Gradients as the last update saw them (if TrainOptions says so), and the parameters and
+  // optimizer states now; by name.
   const std::map<std::string, at::Tensor>& gradients() const { return gradients_; }
-  std::map<std::string, at::Tensor> Parameters() const;
+  std::map<std::string, at::Tensor> Values(Role role) const;
 
  private:
   // A buffer arrives in parts when several peers send it.
   struct Buffer {
     std::vector<std::pair<Slice, at::Tensor>> parts;
   };
+  // A segment with its tensors numbered: places in the list of those alive while it runs.
+  struct CompiledOp {
+    const Op* op;
+    std::vector<size_t> inputs, outputs;
+    std::vector<size_t> dead;  // outputs that nobody reads
+    std::vector<bool> last;    // by input: its last use
+  };
+  struct CompiledPort {
+    size_t place;
+    TensorId tensor;
+    Role role;
+  };
   struct CompiledSegment {
-    std::vector<OpId> ops;
-    std::vector<size_t> last_use;  // by graph tensor: index of the op after which it can go
+    size_t places = 0;
+    std::vector<CompiledOp> ops;
+    std::vector<CompiledPort> ports;
   };
 
   const CompiledSegment& Compile(int32_t segment);
   at::Tensor Whole(const BufferRef& ref, int64_t i);
-  at::Tensor LoadInput(TensorId tensor, const Segment& segment, const Instruction& in, int64_t i);
+  at::Tensor LoadInput(TensorId tensor, int64_t rows, int64_t first_sample, int64_t step);
+  at::Tensor Zeros(TensorId tensor) const;
+  // The first sample of a segment's rows, within its step's batch.
+  int64_t FirstSample(const Segment& segment, const Instruction& in, int64_t i) const;
+  std::vector<at::Tensor> TakeInputs(const Segment& segment, const CompiledSegment& compiled,
+                                     const Instruction& in, int64_t i);
+  void KeepOutputs(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
+                   int64_t i, std::vector<at::Tensor>& live);
 
   const Program& p_;
   const Graph& g_;

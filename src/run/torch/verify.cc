@@ -95,13 +95,15 @@ Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
                     "verify a model of the zoo");
   }
   at::set_num_threads(1);  // devices are the threads
+  TrainOptions train = options.train;
+  train.keep_gradients = true;
   std::vector<std::unique_ptr<TorchExecutor>> executors;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     executors.push_back(
-        std::make_unique<TorchExecutor>(program, static_cast<int32_t>(d), graph, options.train));
+        std::make_unique<TorchExecutor>(program, static_cast<int32_t>(d), graph, train));
   }
   HEDDLE_RETURN_IF_ERROR(RunThreads(program, options, executors));
-  const Trained expected = TrainDirectly(graph, options.train, options.steps);
+  const Trained expected = TrainDirectly(graph, options.train, options.steps, GroupsOf(program));
   Comparison comparison(options.tolerance);
   Verification& result = comparison.result();
   for (int64_t step = 0; step < options.steps; ++step) {
@@ -120,7 +122,7 @@ Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
       comparison.Add(Difference(gradient, expected.gradients.at(name)), result.max_gradient_error,
                      fmt::format("gradient {} on {}", name, device));
     }
-    for (const auto& [name, parameter] : executors[d]->Parameters()) {
+    for (const auto& [name, parameter] : executors[d]->Values(Role::kParameter)) {
       comparison.Add(Difference(parameter, expected.parameters.at(name)),
                      result.max_parameter_error, fmt::format("parameter {} on {}", name, device));
     }
