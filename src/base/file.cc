@@ -5,24 +5,20 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <filesystem>
+
+#include "base/atomic_file.h"
 
 namespace heddle {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 30;
 
-Error FileError(const std::string& path, const std::string& doing) {
-  return BadInput(path, "cannot " + doing + ": " + std::strerror(errno),
-                  "check the path and its permissions");
-}
-
 }  // namespace
 
 Result<std::string> ReadFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError(path, "open");
+  if (fd < 0) return SystemError(path, "open");
   std::string contents;
   char block[65536];
   ssize_t count = 0;
@@ -33,32 +29,29 @@ Result<std::string> ReadFile(const std::string& path) {
       return BadInput(path, "larger than 1 GiB", "is this the right file?");
     }
   }
-  const Status status = count < 0 ? Status(FileError(path, "read")) : Ok();
+  const Status status = count < 0 ? Status(SystemError(path, "read")) : Ok();
   ::close(fd);
   HEDDLE_RETURN_IF_ERROR(status);
   return contents;
 }
 
 Status WriteFile(const std::string& path, const std::string& contents) {
+  HEDDLE_ASSIGN(AtomicFile file, AtomicFile::Create(path, static_cast<int64_t>(contents.size())));
+  HEDDLE_RETURN_IF_ERROR(file.Append(contents));
+  return file.Commit();
+}
+
+Status MakeDirectories(const std::string& path) {
   struct stat info {};
-  const bool special = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-  const std::string target = special ? path : path + ".tmp." + std::to_string(::getpid());
-  const int fd = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return FileError(target, "create");
-  size_t written = 0;
-  bool good = true;
-  while (good && written < contents.size()) {
-    const ssize_t count = ::write(fd, contents.data() + written, contents.size() - written);
-    good = count > 0;
-    if (good) written += static_cast<size_t>(count);
+  if (path.empty()) return Ok();
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return Ok();
+    return BadInput(path, "is a file, expected a directory", "choose another path");
   }
-  good = good && (special || ::fsync(fd) == 0);
-  good = ::close(fd) == 0 && good;
-  if (good && !special) good = std::rename(target.c_str(), path.c_str()) == 0;
-  if (good) return Ok();
-  Error error = FileError(path, "write");
-  if (!special) ::unlink(target.c_str());
-  return error;
+  HEDDLE_RETURN_IF_ERROR(MakeDirectories(std::filesystem::path(path).parent_path()));
+  const bool made = ::mkdir(path.c_str(), 0755) == 0;
+  if (!made && errno != EEXIST) return SystemError(path, "create the directory");
+  return FlushDirectory(DirectoryOf(path));
 }
 
 }  // namespace heddle

@@ -9,7 +9,10 @@ namespace heddle {
 
 Result<std::string> ReadFile(const std::string& path);
 
-// Writes to a temporary file beside `path`, then renames: the file is whole or absent.
+// The file is whole or as it was before: see atomic_file.h, which also writes piece by piece.
 Status WriteFile(const std::string& path, const std::string& contents);
+
+// Makes a directory and those around it, to survive a loss of power. Ok if it is there.
+Status MakeDirectories(const std::string& path);
 
 }  // namespace heddle

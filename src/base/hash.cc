@@ -6,10 +6,14 @@
 
 namespace heddle {
 
+void Hash::AddPart(std::string_view part) {
+  uint64_t state = state_;
+  for (const char c : part) state = (state ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  state_ = state;
+}
+
 void Hash::Add(std::string_view text) {
-  for (const char c : text) {
-    state_ = (state_ ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  }
+  AddPart(text);
   Add(static_cast<int64_t>(text.size()));  // so that "ab","c" differs from "a","bc"
 }
 

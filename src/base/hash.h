@@ -14,6 +14,8 @@ class Hash {
   void Add(std::string_view text);
   void Add(int64_t number);
   void Add(double number);
+  // A text in parts: Add(text) is AddPart of its parts, then Add of its size in bytes.
+  void AddPart(std::string_view part);
   uint64_t value() const { return state_; }
   std::string Hex() const;
 

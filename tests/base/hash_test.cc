@@ -32,6 +32,15 @@ TEST(HashTest, PartsDoNotRunTogether) {
   EXPECT_NE(HashOfBoth("", "a"), HashOfBoth("a", ""));
 }
 
+TEST(HashTest, ATextInParts) {
+  Hash hash;
+  hash.AddPart("ab");
+  hash.AddPart("");
+  hash.AddPart("c");
+  hash.Add(int64_t{3});
+  EXPECT_EQ(hash.Hex(), HashOf("abc"));
+}
+
 TEST(HashTest, NumbersCount) {
   std::set<uint64_t> seen;
   for (const int64_t number : {0LL, 1LL, -1LL, 256LL, 1LL << 40}) {

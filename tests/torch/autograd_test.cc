@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 #include <map>
@@ -42,10 +43,21 @@ at::Tensor Loss(const Graph& graph, const std::map<TensorId, at::Tensor>& leaves
     if (op.phase != Phase::kForward) continue;
     std::vector<at::Tensor> inputs;
     for (const Operand& input : op.inputs) inputs.push_back(values.at(input.tensor));
-    const std::vector<at::Tensor> outputs = RunKernel(graph, op, inputs, {graph.batch(), 0, 0});
+    KernelContext context;
+    context.batch = graph.batch();
+    context.step = step;
+    context.seed = options.seed;
+    std::vector<at::Tensor> outputs;
+    if (op.kind == OpKind::kDropout) {  // the same mask, as a factor
+      outputs = {inputs[0] * RunKernel(graph, op, {at::ones_like(inputs[0])}, context)[0]};
+    } else {
+      outputs = RunKernel(graph, op, inputs, context);
+    }
     for (size_t o = 0; o < outputs.size(); ++o) {
-      values[op.outputs[o].tensor] = outputs[o];
-      if (graph.tensor(op.outputs[o].tensor).role == Role::kLoss) loss = outputs[o];
+      const TensorId id = op.outputs[o].tensor;
+      values[id] = outputs[o];
+      if (graph.tensor(id).role != Role::kLoss) continue;
+      loss = loss.defined() ? loss + outputs[o] : outputs[o];
     }
   }
   return loss;
@@ -54,33 +66,55 @@ at::Tensor Loss(const Graph& graph, const std::map<TensorId, at::Tensor>& leaves
 struct Case {
   std::string model;
   Optimizer optimizer;
+  double clip = 0;
 };
+
+std::unique_ptr<torch::optim::Optimizer> OracleOf(Optimizer optimizer, double rate,
+                                                  const std::vector<at::Tensor>& list) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return std::make_unique<torch::optim::SGD>(list, torch::optim::SGDOptions(rate));
+    case Optimizer::kMomentum:
+      return std::make_unique<torch::optim::SGD>(list,
+                                                 torch::optim::SGDOptions(rate).momentum(0.9));
+    case Optimizer::kAdam:
+      return std::make_unique<torch::optim::Adam>(list, torch::optim::AdamOptions(rate));
+    case Optimizer::kAdamW:
+      return std::make_unique<torch::optim::AdamW>(list, torch::optim::AdamWOptions(rate));
+  }
+  return nullptr;
+}
+
+// What torch::nn::utils::clip_grad_norm_ does.
+void Clip(const std::vector<at::Tensor>& list, double most) {
+  at::Tensor squares = at::zeros({}, at::kDouble);
+  for (const at::Tensor& leaf : list) squares = squares + leaf.grad().square().sum();
+  const double factor = most / (squares.sqrt().item<double>() + 1e-6);
+  for (const at::Tensor& leaf : list) {
+    if (factor < 1) leaf.mutable_grad().mul_(factor);
+  }
+}
 
 class AutogradTest : public testing::TestWithParam<Case> {};
 
 TEST_P(AutogradTest, LossGradientsAndParametersAgree) {
+  const Case& c = GetParam();
   const Graph graph =
-      BuildModel(GetParam().model, {.batch = 6, .optimizer = GetParam().optimizer}).value();
+      BuildModel(c.model, {.batch = 6, .optimizer = c.optimizer, .clip = c.clip}).value();
   TrainOptions options;
   options.learning_rate = 0.01;
   constexpr int64_t kSteps = 3;
   std::map<TensorId, at::Tensor> leaves = Leaves(graph, options);
   std::vector<at::Tensor> list;
   for (const auto& leaf : leaves) list.push_back(leaf.second);
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
-  if (GetParam().optimizer == Optimizer::kAdam) {
-    optimizer = std::make_unique<torch::optim::Adam>(
-        list, torch::optim::AdamOptions(options.learning_rate).eps(1e-8));
-  } else {
-    optimizer =
-        std::make_unique<torch::optim::SGD>(list, torch::optim::SGDOptions(options.learning_rate));
-  }
+  const auto optimizer = OracleOf(c.optimizer, options.learning_rate, list);
   std::vector<double> losses;
   for (int64_t step = 0; step < kSteps; ++step) {
     optimizer->zero_grad();
     const at::Tensor loss = Loss(graph, leaves, options, step);
     loss.backward();
     losses.push_back(loss.item<double>());
+    if (c.clip > 0) Clip(list, c.clip);
     if (step + 1 < kSteps) optimizer->step();
   }
   const Trained trained = TrainDirectly(graph, options, kSteps);
@@ -100,12 +134,29 @@ TEST_P(AutogradTest, LossGradientsAndParametersAgree) {
   }
 }
 
+constexpr char kTinyGpt[] = "tiny-gpt?layers=2&hidden=24&heads=3&seq=7&vocab=19";
+constexpr char kTinyBert[] =
+    "bert-base?layers=2&hidden=24&heads=3&seq=7&vocab=19&classes=3&dropout=20";
+
 INSTANTIATE_TEST_SUITE_P(
     Zoo, AutogradTest,
-    testing::Values(Case{"tiny-mlp", Optimizer::kSgd}, Case{"tiny-mlp", Optimizer::kAdam},
-                    Case{"tiny-gpt?layers=2&hidden=24&heads=3&seq=7&vocab=19", Optimizer::kSgd},
-                    Case{"tiny-gpt?layers=2&hidden=24&heads=3&seq=7&vocab=19", Optimizer::kAdam},
-                    Case{"tiny-gpt?layers=2&tied=0&seq=9&vocab=33", Optimizer::kAdam}));
+    testing::Values(
+        Case{"tiny-mlp", Optimizer::kSgd}, Case{"tiny-mlp", Optimizer::kAdam},
+        Case{"tiny-mlp?dropout=30", Optimizer::kMomentum}, Case{kTinyGpt, Optimizer::kSgd},
+        Case{kTinyGpt, Optimizer::kAdam}, Case{kTinyGpt, Optimizer::kAdamW, 0.5},
+        Case{"tiny-gpt?layers=2&tied=0&seq=9&vocab=33&dropout=10", Optimizer::kAdam},
+        Case{kTinyBert, Optimizer::kAdamW}, Case{kTinyBert, Optimizer::kMomentum, 0.01},
+        Case{"transformer?layers=2&hidden=24&wide=40&heads=3&seq=6&vocab=19", Optimizer::kAdam},
+        Case{"xlnet-large?layers=1&hidden=16&heads=2&seq=5&vocab=11", Optimizer::kSgd},
+        Case{"vit?layers=2&hidden=24&heads=3&image=12&patch=4&classes=5&dropout=10",
+             Optimizer::kAdam},
+        Case{"vgg19?width=2&hidden=12&image=32&classes=5", Optimizer::kMomentum},
+        Case{"resnet152?width=2&image=37&classes=5&blocks1=1&blocks2=2&blocks3=1&blocks4=1",
+             Optimizer::kMomentum},
+        Case{"inception-v3?width=1&image=79&classes=5", Optimizer::kSgd, 0.1},
+        Case{"tiny-moe?layers=2&hidden=16&heads=2&seq=8&vocab=19&every=1", Optimizer::kAdam},
+        Case{"bert-moe?layers=2&hidden=16&heads=2&seq=8&vocab=19&experts=3&capacity=50",
+             Optimizer::kAdamW, 1.0}));
 
 // Forward kernels against libtorch's own composite functions.
 TEST(ForwardKernelTest, CrossEntropyAndLayerNorm) {
@@ -113,7 +164,7 @@ TEST(ForwardKernelTest, CrossEntropyAndLayerNorm) {
   const at::Tensor logits = at::randn({6, 10}, at::kDouble);
   const at::Tensor targets = at::randint(10, {6}, at::kLong);
   const Op& op = graph.op(*graph.FindOp("xent"));
-  const auto outputs = RunKernel(graph, op, {logits, targets}, {6, 0, 0});
+  const auto outputs = RunKernel(graph, op, {logits, targets}, {.batch = 6});
   EXPECT_NEAR(outputs[0].item<double>(), at::cross_entropy_loss(logits, targets).item<double>(),
               1e-12);
 }
@@ -122,7 +173,7 @@ TEST(ForwardKernelTest, CausalAttentionIsMaskedSoftmax) {
   const Graph graph = BuildModel("tiny-gpt?layers=1&hidden=8&heads=2&seq=5", {.batch = 2}).value();
   const Op& op = graph.op(*graph.FindOp("block0.attn"));
   const at::Tensor qkv = at::randn({2, 5, 3, 2, 4}, at::kDouble);
-  const at::Tensor out = RunKernel(graph, op, {qkv}, {2, 0, 0})[0];
+  const at::Tensor out = RunKernel(graph, op, {qkv}, {.batch = 2})[0];
   for (int64_t position = 0; position < 5; ++position) {
     const at::Tensor q = qkv[1][position][0][1];
     const at::Tensor k = qkv[1].slice(0, 0, position + 1).select(1, 1).select(1, 1);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "run/initial_values.h"
+#include "run/data/synthetic.h"
 
 namespace heddle {
 
@@ -62,7 +62,8 @@ class DirectTraining {
       if (g_.tensor(id).role == Role::kInput) values_[id] = BatchOf(g_, id, options_, step);
     }
     context_.batch = g_.batch();
-    context_.learning_rate = options_.learning_rate;
+    context_.learning_rate =
+        options_.schedule.At(step, options_.total_steps, options_.learning_rate);
     context_.step = step;
     context_.seed = options_.seed;
     context_.dtype = ScalarOf(options_.dtype);

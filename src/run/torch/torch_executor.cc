@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/check.h"
-#include "run/data/synthetic.h"
 #include "run/initial_values.h"
 
 namespace heddle {
@@ -61,8 +60,9 @@ at::Tensor InitialTensor(const Graph& graph, TensorId id, const TrainOptions& op
 }
 
 TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph& graph,
-                             const TrainOptions& options)
-    : p_(program), g_(graph), options_(options) {
+                             const DataSource& data, const TrainOptions& options,
+                             const TensorsByName& values)
+    : p_(program), g_(graph), data_(data), options_(options) {
   for (const ProgramTensor& tensor : program.tensors) {
     const auto id = graph.FindTensor(tensor.name);
     HEDDLE_CHECK(id.has_value());
@@ -74,8 +74,10 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
     row += rows;
   }
   for (const BufferRef& ref : program.devices[static_cast<size_t>(device)].holds) {
+    const TensorId id = graph_tensor_[static_cast<size_t>(ref.tensor)];
+    const auto given = values.find(graph.tensor(id).name);
     const at::Tensor whole =
-        InitialTensor(graph, graph_tensor_[static_cast<size_t>(ref.tensor)], options);
+        given != values.end() ? given->second : InitialTensor(graph, id, options);
     const Slice slice = p_.SliceOf(ref.tensor, ref.slice);
     const at::Tensor part = Narrow(whole, p_.SliceOf(ref.tensor, -1), slice).contiguous();
     buffers_[KeyOf(ref, 0)].parts = {{slice, part}};
@@ -144,12 +146,14 @@ at::Tensor TorchExecutor::Whole(const BufferRef& ref, int64_t i) {
   return Narrow(tensor, slice, wanted);
 }
 
-at::Tensor TorchExecutor::LoadInput(TensorId id, int64_t rows, int64_t first_sample, int64_t step) {
+at::Tensor TorchExecutor::LoadInput(TensorId id, int64_t rows, int64_t first_sample, int64_t body) {
   std::vector<int64_t> shape = g_.tensor(id).shape;
   shape[0] = rows;
   const DType dtype = g_.tensor(id).dtype == DType::kI64 ? DType::kI64 : options_.dtype;
-  const int64_t first = step * p_.samples() + first_sample;
-  return ToTensor(SyntheticInput(g_, id, options_.seed, first, rows), shape, dtype);
+  const int64_t first = options_.first_sample + body * p_.samples() + first_sample;
+  return ToTensor(
+      options_.training ? data_.Train(id, first, rows) : data_.Validation(id, first, rows), shape,
+      dtype);
 }
 
 at::Tensor TorchExecutor::Zeros(TensorId tensor) const {
@@ -217,8 +221,10 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   std::vector<at::Tensor> live = TakeInputs(segment, compiled, in, i);
   KernelContext context;
   context.batch = g_.batch();
-  context.learning_rate = options_.learning_rate;
-  context.step = i;
+  context.step = options_.first_step + i;
+  context.learning_rate =
+      options_.schedule.At(context.step, options_.total_steps, options_.learning_rate);
+  context.training = options_.training;
   context.seed = options_.seed;
   context.first_sample = FirstSample(segment, in, i);
   context.dtype = ScalarOf(options_.dtype);
@@ -263,8 +269,8 @@ void TorchExecutor::Alias(const BufferRef& name, const BufferRef& buffer, int64_
   buffers_[KeyOf(name, i)] = buffers_.at(KeyOf(buffer, i));
 }
 
-std::map<std::string, at::Tensor> TorchExecutor::Values(Role role) const {
-  std::map<std::string, at::Tensor> values;
+TensorsByName TorchExecutor::Values(Role role) const {
+  TensorsByName values;
   for (const auto& [key, buffer] : buffers_) {
     const ProgramTensor& tensor = p_.tensor(key.tensor);
     if (tensor.role == role) values[tensor.name] = buffer.parts[0].second;

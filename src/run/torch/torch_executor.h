@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "model/graph.h"
+#include "run/data/data_source.h"
 #include "run/executor.h"
 #include "run/torch/kernels.h"
 #include "run/train_options.h"
 
 namespace heddle {
+
+using TensorsByName = std::map<std::string, at::Tensor>;
 
 at::Tensor ToTensor(const std::vector<double>& values, const std::vector<int64_t>& shape,
                     DType dtype);
@@ -24,9 +27,11 @@ at::Tensor InitialTensor(const Graph& graph, TensorId tensor, const TrainOptions
 
 class TorchExecutor final : public Executor {
  public:
-  // The graph must have an op for every op the Program's segments name.
-  TorchExecutor(const Program& program, int32_t device, const Graph& graph,
-                const TrainOptions& options);
+  // The graph must have an op for every op the Program's segments name. Weights and states start
+  // from `values` where they are there, by name and whole, and as InitialTensor says otherwise. All
+  // but the options must outlive this.
+  TorchExecutor(const Program& program, int32_t device, const Graph& graph, const DataSource& data,
+                const TrainOptions& options, const TensorsByName& values = {});
 
   void Compute(const Instruction& compute, int64_t i) override;
   Payload Outgoing(const BufferRef& ref, int64_t i) override;
@@ -40,8 +45,8 @@ class TorchExecutor final : public Executor {
   const std::map<int64_t, double>& losses() const { return losses_; }
   // Gradients as the last update saw them (if TrainOptions says so), and the parameters and
   // optimizer states now; by name.
-  const std::map<std::string, at::Tensor>& gradients() const { return gradients_; }
-  std::map<std::string, at::Tensor> Values(Role role) const;
+  const TensorsByName& gradients() const { return gradients_; }
+  TensorsByName Values(Role role) const;
 
  private:
   // A buffer arrives in parts when several peers send it.
@@ -68,7 +73,7 @@ class TorchExecutor final : public Executor {
 
   const CompiledSegment& Compile(int32_t segment);
   at::Tensor Whole(const BufferRef& ref, int64_t i);
-  at::Tensor LoadInput(TensorId tensor, int64_t rows, int64_t first_sample, int64_t step);
+  at::Tensor LoadInput(TensorId tensor, int64_t rows, int64_t first_sample, int64_t body);
   at::Tensor Zeros(TensorId tensor) const;
   // The first sample of a segment's rows, within its step's batch.
   int64_t FirstSample(const Segment& segment, const Instruction& in, int64_t i) const;
@@ -79,13 +84,14 @@ class TorchExecutor final : public Executor {
 
   const Program& p_;
   const Graph& g_;
+  const DataSource& data_;
   TrainOptions options_;
   std::vector<TensorId> graph_tensor_;  // by Program tensor
   std::vector<int64_t> first_row_;      // by microbatch of the body
   std::unordered_map<BufferKey, Buffer> buffers_;
   std::unordered_map<int32_t, CompiledSegment> compiled_;
   std::map<int64_t, double> losses_;
-  std::map<std::string, at::Tensor> gradients_;
+  TensorsByName gradients_;
 };
 
 }  // namespace heddle

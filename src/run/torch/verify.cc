@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "run/data/synthetic.h"
 #include "run/local_communicator.h"
 #include "run/torch/reference.h"
 #include "run/torch/torch_executor.h"
@@ -97,10 +98,11 @@ Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
   at::set_num_threads(1);  // devices are the threads
   TrainOptions train = options.train;
   train.keep_gradients = true;
+  const std::unique_ptr<DataSource> data = MakeSyntheticData(graph, {.seed = train.seed});
   std::vector<std::unique_ptr<TorchExecutor>> executors;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     executors.push_back(
-        std::make_unique<TorchExecutor>(program, static_cast<int32_t>(d), graph, train));
+        std::make_unique<TorchExecutor>(program, static_cast<int32_t>(d), graph, *data, train));
   }
   HEDDLE_RETURN_IF_ERROR(RunThreads(program, options, executors));
   const Trained expected = TrainDirectly(graph, options.train, options.steps, GroupsOf(program));
