@@ -5,35 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "choose/planners.h"
-#include "program/check/check.h"
-#include "program/lower/lower.h"
+#include "torch/verify_fixture.h"
 
 namespace heddle {
 namespace {
-
-const Cluster& Mixed4() {
-  static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
-  return cluster;
-}
-
-Planning MakePlanning(const std::string& model, int64_t batch, Optimizer optimizer,
-                      int64_t microbatches = 0) {
-  PlanOptions options;
-  options.model = model;
-  options.batch = batch;
-  options.optimizer = optimizer;
-  if (microbatches > 0) options.microbatches = microbatches;
-  return Planning::Make(options, Mixed4(), nullptr).value();
-}
-
-void ExpectParity(const Program& program, const Graph& graph, const std::string& what) {
-  const Verdict verdict = CheckProgram(program, {&graph, {}});
-  ASSERT_TRUE(verdict.ok()) << what << ": " << verdict.findings[0].message;
-  const Result<Verification> verification = VerifyProgram(program, graph, {});
-  ASSERT_TRUE(verification.ok()) << what << ": " << verification.error().ToString();
-  EXPECT_TRUE(verification.value().ok) << what << ": " << verification.value().worst;
-}
 
 class VerifyTest : public testing::TestWithParam<std::string> {};
 
@@ -63,24 +38,6 @@ INSTANTIATE_TEST_SUITE_P(Planners, VerifyTest,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
-
-StagePlan Stage(std::vector<LayerRun> chunks, std::vector<std::string> devices,
-                std::vector<double> shares, const std::string& order) {
-  StagePlan stage;
-  stage.chunks = std::move(chunks);
-  stage.devices = std::move(devices);
-  stage.shares = std::move(shares);
-  stage.order = ParseOrder(order, "").value();
-  return stage;
-}
-
-Plan HandMade(const Planning& planning, int64_t microbatches, std::vector<PipelinePlan> pipelines) {
-  Plan plan = planning.Blank("hand", "hand");
-  plan.microbatches = microbatches;
-  plan.bucket = Bytes{1024};
-  plan.pipelines = std::move(pipelines);
-  return plan;
-}
 
 TEST(VerifyShapesTest, ReplicatedStagesWithUnevenShares) {
   const Planning planning =

@@ -82,7 +82,7 @@ Tensors SoftmaxBackward(const Call& c) {
 Tensors Route(const Call& c) {
   const int64_t capacity = c.op.attributes.capacity;
   auto [most, expert] = c.in[0].max(-1);
-  const at::Tensor slot = expert.contiguous();
+  const at::Tensor slot = expert.clone();
   int64_t* slots = slot.data_ptr<int64_t>();
   std::vector<double> room(static_cast<size_t>(slot.numel()), 1);
   std::vector<int64_t> taken(static_cast<size_t>(c.in[0].size(-1)));

@@ -1,0 +1,86 @@
+// Every family of the zoo, small, under every planner and every kind of stage: equal to one device.
+
+#include <gtest/gtest.h>
+
+#include "choose/planners.h"
+#include "torch/verify_fixture.h"
+
+namespace heddle {
+namespace {
+
+struct Family {
+  std::string name, model;
+};
+
+std::vector<Family> Families() {
+  return {
+      {"mlp", "tiny-mlp?layers=5&dropout=20"},
+      {"gpt", "tiny-gpt?layers=3&hidden=16&heads=2&seq=6&vocab=32&dropout=10"},
+      {"bert", "bert-base?layers=3&hidden=16&heads=2&seq=6&vocab=32"},
+      {"transformer", "transformer?layers=1&hidden=16&wide=24&heads=2&seq=5&vocab=32"},
+      {"moe", "tiny-moe?layers=3&hidden=16&heads=2&seq=8&vocab=32&every=1&capacity=75"},
+      {"vit", "vit?layers=3&hidden=16&heads=2&image=12&patch=4&classes=5&dropout=10"},
+      {"vgg", "vgg19?width=2&hidden=8&image=32&classes=5"},
+      {"resnet", "resnet152?width=2&image=33&classes=5&blocks1=1&blocks2=1&blocks3=1&blocks4=1"},
+      {"inception", "inception-v3?width=1&image=139&classes=5"},
+  };
+}
+
+class VerifyZooTest : public testing::TestWithParam<Family> {
+ protected:
+  static constexpr int64_t kBatch = 13;
+  static constexpr double kClip = 0.05;  // below the norms that occur
+};
+
+TEST_P(VerifyZooTest, EveryPlanner) {
+  for (const char* strategy : {"dp", "dp-proportional", "gpipe", "1f1b", "interleaved"}) {
+    const bool interleaved = strategy == std::string("interleaved");
+    const Planning planning =
+        MakePlanning(GetParam().model, kBatch, Optimizer::kAdamW, interleaved ? 4 : 2, kClip);
+    const Result<Plan> plan = MakePlan(strategy, planning);
+    if (interleaved && !plan.ok()) continue;  // too few layers for two chunks a device
+    ASSERT_TRUE(plan.ok()) << plan.error().ToString();
+    ExpectParity(LowerPlan(plan.value(), planning.graph).value(), planning.graph,
+                 std::string(strategy) + " " + GetParam().model);
+  }
+}
+
+TEST_P(VerifyZooTest, UnevenSharesRecomputationAndSplitBackward) {
+  const Planning planning = MakePlanning(GetParam().model, kBatch, Optimizer::kMomentum, 4, kClip);
+  const auto last = static_cast<int32_t>(planning.chain.layers.size()) - 1;
+  const int32_t middle = last / 2;
+  Plan plan = HandMade(planning, 4,
+                       {{{Stage({{0, middle}}, {"a:0", "a:1"}, {3, 1}, "F*2 (F B)*2 B*2"),
+                          Stage({{middle + 1, last}}, {"b:0", "b:1"}, {1, 1}, "(F B)*4")}}});
+  ExpectParity(LowerPlan(plan, planning.graph).value(), planning.graph, "3:1 to 1:1");
+  plan.pipelines[0].stages[0].recompute = true;
+  plan.pipelines[0].stages[1].recompute = true;
+  ExpectParity(LowerPlan(plan, planning.graph).value(), planning.graph, "recomputed");
+  plan = HandMade(planning, 4,
+                  {{{Stage({{0, middle}}, {"a:0"}, {1}, "F*2 (F I)*2 W I W I W*2"),
+                     Stage({{middle + 1, last}}, {"b:0", "b:1"}, {2, 1}, "(F I W)*4")}}});
+  ExpectParity(LowerPlan(plan, planning.graph).value(), planning.graph, "split backward");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, VerifyZooTest, testing::ValuesIn(Families()),
+                         [](const auto& family) { return family.param.name; });
+
+// Clipping must see every gradient once, wherever it is.
+TEST(VerifyClipTest, ANormThatForgetsAStageIsNoticed) {
+  const Planning planning =
+      MakePlanning("tiny-gpt?layers=4&hidden=16&seq=8&vocab=32", 16, Optimizer::kSgd, 4, 0.01);
+  const Plan plan = HandMade(planning, 4,
+                             {{{Stage({{0, 2}}, {"a:0"}, {1}, "F*2 (F B)*2 B*2"),
+                                Stage({{3, 5}}, {"b:0", "b:1"}, {1, 1}, "(F B)*4")}}});
+  Program program = LowerPlan(plan, planning.graph).value();
+  ExpectParity(program, planning.graph, "clipped");
+  for (Segment& segment : program.segments) {
+    if (segment.name == "N1") segment.ops.pop_back();
+  }
+  const Result<Verification> verification = VerifyProgram(program, planning.graph, {});
+  ASSERT_TRUE(verification.ok());
+  EXPECT_FALSE(verification.value().ok);
+}
+
+}  // namespace
+}  // namespace heddle
