@@ -69,7 +69,7 @@ TEST(ZooTest, HashesTellModelsApart) {
 
 TEST(ZooTest, UnknownNamesSuggestTheNearest) {
   EXPECT_THAT(ErrorOf("gtp"), HasSubstr("model \"gtp\": no such model in the zoo\n  hint: did you "
-                                        "mean \"gpt\"? known: mlp, gpt"));
+                                        "mean \"gpt\"? known: mlp, vgg19"));
   EXPECT_THAT(ErrorOf("tinygpt"), HasSubstr("did you mean \"tiny-gpt\"?"));
   EXPECT_THAT(ErrorOf("gpt?layer=3"),
               HasSubstr("gpt has no parameter \"layer\"\n  hint: did you mean \"layers\"?"));

@@ -77,8 +77,10 @@ TEST(ChunkMemoryTest, PeakBoundsTheCheckersPeak) {
             MemoryOf(graph, chain, {.layers = stage.chunks[0], .recompute = recompute});
         const Bytes bound = memory.Peak(16 / microbatches, microbatches);
         EXPECT_GE(bound, verdict.memory[0].peak) << model << recompute << microbatches;
+        // It counts the largest workspace, which may not be needed where the peak is.
+        const double workspace = 2 * 4 * static_cast<double>(kWorkspaceElements);
         EXPECT_LE(static_cast<double>(bound.value),
-                  1.15 * static_cast<double>(verdict.memory[0].peak.value))
+                  1.15 * static_cast<double>(verdict.memory[0].peak.value) + workspace)
             << model << recompute << microbatches;
       }
     }

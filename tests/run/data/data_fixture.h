@@ -31,7 +31,7 @@ inline Graph ImageModel(int64_t classes, int64_t side = 32, int64_t batch = 4) {
   g.BeginLayer("fc");
   const TensorId w = g.Parameter("fc.w", {3, side, side, classes});
   g.CrossEntropy("xent", g.Einsum("fc", "bcij,cijn->bn", x, w), targets);
-  AddTraining(g, Optimizer::kSgd);
+  AddTraining(g, {Optimizer::kSgd});
   auto graph = g.Finish();
   EXPECT_TRUE(graph.ok()) << graph.error().ToString();
   return std::move(graph).value();
@@ -48,7 +48,7 @@ inline Graph TokenClassifier(int64_t vocabulary, int64_t length, int64_t classes
   const TensorId w = g.Parameter("fc.w", {length, 8, classes});
   const TensorId x = g.Embedding("embedded", tokens, table);
   g.CrossEntropy("xent", g.Einsum("fc", "bsh,shn->bn", x, w), targets);
-  AddTraining(g, Optimizer::kSgd);
+  AddTraining(g, {Optimizer::kSgd});
   auto graph = g.Finish();
   EXPECT_TRUE(graph.ok()) << graph.error().ToString();
   return std::move(graph).value();
