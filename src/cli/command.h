@@ -87,5 +87,6 @@ void AddModelsCommand(Commands& commands);
 void AddPlanCommand(Commands& commands);
 void AddSimulateCommand(Commands& commands);
 void AddVerifyCommand(Commands& commands);
+void AddRunCommand(Commands& commands);
 
 }  // namespace heddle

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "base/text.h"
+#include "base/version.h"
 #include "cli/command.h"
 
 namespace heddle {
@@ -42,7 +43,7 @@ int Main(int argc, char** argv) {
       "heddle plans and simulates distributed training of deep networks on mixed clusters.",
       "heddle");
   Terminal terminal = FindTerminal();
-  app.set_version_flag("--version", "heddle " HEDDLE_VERSION);
+  app.set_version_flag("--version", std::string("heddle ") + kVersion);
   app.require_subcommand(1);
   app.fallthrough();
   app.add_flag("--json", terminal.json, "Print one JSON object instead of text");
@@ -52,6 +53,7 @@ int Main(int argc, char** argv) {
   AddExplainCommand(commands);
   AddSimulateCommand(commands);
   AddCheckCommand(commands);
+  AddRunCommand(commands);
   AddVerifyCommand(commands);
   AddLowerCommand(commands);
   AddModelsCommand(commands);

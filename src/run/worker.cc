@@ -77,56 +77,97 @@ Result<TicketPtr> Post(const Program& program, const DeviceProgram& d, const Ins
   return communicator.Collective(std::move(call));
 }
 
+// One device at work.
+class Worker {
+ public:
+  Worker(const Program& program, int32_t device, Executor& executor, Communicator& communicator,
+         const WorkerOptions& options)
+      : p_(program),
+        device_(device),
+        d_(program.devices[static_cast<size_t>(device)]),
+        executor_(executor),
+        communicator_(communicator),
+        options_(options) {}
+
+  Result<std::vector<TimelineEvent>> Run() {
+    HEDDLE_RETURN_IF_ERROR(RunList(Section::kPrologue, 0));
+    int64_t i = 0;
+    for (; i < options_.repetitions; ++i) {
+      if (options_.control != nullptr && !options_.control->Begin(device_, i)) break;
+      HEDDLE_RETURN_IF_ERROR(RunList(Section::kBody, i));
+      if (options_.control != nullptr) options_.control->End(device_, i);
+    }
+    HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, i));
+    in_flight_.WaitForAll();
+    return std::move(events_);
+  }
+
+ private:
+  // Next instruction, wait for what it needs, do it, record its time.
+  Status RunList(Section section, int64_t i) {
+    for (const Instruction& in : d_.list(section)) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        return Error{ErrorKind::kRunFailed, d_.name, "stopped because another device failed", ""};
+      }
+      if (in.code == OpCode::kCompute) {
+        Compute(in, i);
+        continue;
+      }
+      std::vector<std::pair<BufferKey, bool>> used;
+      for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
+        const BufferRef& ref = d_.operands[static_cast<size_t>(in.first_operand + k)];
+        used.emplace_back(KeyOf(ref, i), WritesOperand(in, k));
+        // A receive adds a part to a buffer that others may be using: it waits for nothing.
+        if (in.code != OpCode::kRecv) in_flight_.WaitFor(used.back().first, used.back().second);
+      }
+      const BufferRef* operands = d_.operands.data() + in.first_operand;
+      if (in.code == OpCode::kFree) {
+        for (int32_t k = 0; k < in.operand_count; ++k) executor_.Free(operands[k], i);
+      } else if (in.code == OpCode::kAlias) {
+        executor_.Alias(operands[0], operands[1], i);
+      } else if (in.code != OpCode::kWait) {
+        HEDDLE_ASSIGN(const TicketPtr ticket, Post(p_, d_, in, i, executor_, communicator_));
+        for (const auto& [key, writes] : used) in_flight_.Add(key, ticket, writes);
+        if (in.on_compute) ticket->Wait();
+      }
+    }
+    return Ok();
+  }
+
+  void Compute(const Instruction& in, int64_t i) {
+    const Segment& segment = p_.segment(in.target);
+    for (const Port& port : segment.ports) {
+      in_flight_.WaitFor(KeyOf(BufferOf(port, in), i), PortWrites(port.use));
+    }
+    const Seconds start = Now();
+    executor_.Compute(in, i);
+    const int32_t microbatch =
+        in.microbatch.present() ? static_cast<int32_t>(in.microbatch.value(i)) : -1;
+    events_.push_back({2 * device_, EventOf(segment.phase), in.target, microbatch,
+                       static_cast<int32_t>(i), start, Now()});
+  }
+
+  Seconds Now() const {
+    return {
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - options_.start).count()};
+  }
+
+  const Program& p_;
+  int32_t device_;
+  const DeviceProgram& d_;
+  Executor& executor_;
+  Communicator& communicator_;
+  const WorkerOptions& options_;
+  InFlight in_flight_;
+  std::vector<TimelineEvent> events_;
+};
+
 }  // namespace
 
 Result<std::vector<TimelineEvent>> RunDevice(const Program& program, int32_t device,
                                              Executor& executor, Communicator& communicator,
                                              const WorkerOptions& options) {
-  const DeviceProgram& d = program.devices[static_cast<size_t>(device)];
-  InFlight in_flight;
-  std::vector<TimelineEvent> events;
-  const auto now = [&] {
-    return Seconds{
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - options.start).count()};
-  };
-  for (const Step& step : UnrolledSteps(program, options.repetitions)) {
-    for (const Instruction& in : d.list(step.section)) {
-      if (options.stop != nullptr && options.stop->load()) {
-        return Error{ErrorKind::kRunFailed, d.name, "stopped because another device failed", ""};
-      }
-      if (in.code == OpCode::kCompute) {
-        for (const Port& port : program.segment(in.target).ports) {
-          in_flight.WaitFor(KeyOf(BufferOf(port, in), step.i), PortWrites(port.use));
-        }
-        const Seconds start = now();
-        executor.Compute(in, step.i);
-        const int32_t microbatch =
-            in.microbatch.present() ? static_cast<int32_t>(in.microbatch.value(step.i)) : -1;
-        events.push_back({2 * device, EventOf(program.segment(in.target).phase), in.target,
-                          microbatch, static_cast<int32_t>(step.i), start, now()});
-        continue;
-      }
-      std::vector<std::pair<BufferKey, bool>> used;
-      for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-        const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
-        used.emplace_back(KeyOf(ref, step.i), WritesOperand(in, k));
-        // A receive adds a part to a buffer that others may be using: it waits for nothing.
-        if (in.code != OpCode::kRecv) in_flight.WaitFor(used.back().first, used.back().second);
-      }
-      const BufferRef* operands = d.operands.data() + in.first_operand;
-      if (in.code == OpCode::kFree) {
-        for (int32_t k = 0; k < in.operand_count; ++k) executor.Free(operands[k], step.i);
-      } else if (in.code == OpCode::kAlias) {
-        executor.Alias(operands[0], operands[1], step.i);
-      } else if (in.code != OpCode::kWait) {
-        HEDDLE_ASSIGN(const TicketPtr ticket, Post(program, d, in, step.i, executor, communicator));
-        for (const auto& [key, writes] : used) in_flight.Add(key, ticket, writes);
-        if (in.on_compute) ticket->Wait();
-      }
-    }
-  }
-  in_flight.WaitForAll();
-  return events;
+  return Worker(program, device, executor, communicator, options).Run();
 }
 
 }  // namespace heddle

@@ -9,6 +9,7 @@
 #include "program/program.h"
 #include "run/communicator.h"
 #include "run/executor.h"
+#include "run/step_control.h"
 #include "timeline/timeline.h"
 
 namespace heddle {
@@ -17,6 +18,7 @@ struct WorkerOptions {
   int64_t repetitions = 1;
   std::chrono::steady_clock::time_point start;  // zero of the timeline
   const std::atomic<bool>* stop = nullptr;      // set: give up between instructions
+  StepControl* control = nullptr;               // may end the run after a step
 };
 
 // Runs the device's prologue, body and epilogue. Returns its compute events, in the form of the

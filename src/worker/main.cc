@@ -1,106 +1,48 @@
-// heddle-worker: the part of heddle that links libtorch. heddle starts it; people need not.
-//
-//   heddle-worker verify plan.json [--steps K] [--profile file] [--json]
-
-#include <fmt/format.h>
+// heddle-worker: the part of heddle that links libtorch.
 
 #include <cstdio>
 #include <exception>
-#include <memory>
-#include <string>
-#include <vector>
 
-#include "base/json_field.h"
-#include "base/text.h"
-#include "plan/planning.h"
-#include "program/lower/lower.h"
-#include "run/torch/verify.h"
+#include "worker/commands.h"
 
 namespace heddle {
 namespace {
 
-struct Flags {
-  std::string file;
-  std::string profile;
-  int64_t steps = 3;
-  bool json = false;
+struct Command {
+  const char* name;
+  Status (*run)(const Words& words);
 };
 
-Result<Flags> ParseFlags(const std::vector<std::string>& words) {
-  Flags flags;
-  if (words.empty() || words[0] != "verify")
-    return Usage("expected: heddle-worker verify plan.json");
-  for (size_t k = 1; k < words.size(); ++k) {
-    const bool has_value = k + 1 < words.size();
-    if (words[k] == "--json") {
-      flags.json = true;
-    } else if (words[k] == "--steps" && has_value) {
-      const auto steps = ParseInteger(words[++k]);
-      if (!steps || *steps < 1 || *steps > 1000) return Usage("--steps takes 1 to 1000");
-      flags.steps = *steps;
-    } else if (words[k] == "--profile" && has_value) {
-      flags.profile = words[++k];
-    } else if (flags.file.empty()) {
-      flags.file = words[k];
-    } else {
-      return Usage(fmt::format("unexpected \"{}\"", words[k]));
+constexpr Command kCommands[] = {{"verify", VerifyCommand}, {"run", RunCommand}};
+
+Status Dispatch(const Words& words) {
+  for (const Command& command : kCommands) {
+    if (!words.empty() && words[0] == command.name) {
+      return command.run(Words(words.begin() + 1, words.end()));
     }
   }
-  if (flags.file.empty()) return Usage("no plan given");
-  return flags;
-}
-
-void Print(const Verification& v, const Flags& flags, const Plan& plan) {
-  if (flags.json) {
-    const Json json = {{"schema", "heddle.verification/1"},
-                       {"ok", v.ok},
-                       {"max_loss_error", v.max_loss_error},
-                       {"max_gradient_error", v.max_gradient_error},
-                       {"max_parameter_error", v.max_parameter_error},
-                       {"worst", v.worst}};
-    fmt::print("{}\n", json.dump(2));
-    return;
-  }
-  fmt::print("{}: {} of {} on {} devices against one device, fp64, {} steps\n",
-             v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model, plan.devices_used(),
-             flags.steps);
-  fmt::print("  largest relative error: loss {:.2g}, gradients {:.2g}, parameters {:.2g}\n",
-             v.max_loss_error, v.max_gradient_error, v.max_parameter_error);
-  fmt::print("  worst: {}\n", v.worst);
-}
-
-Status Run(const Flags& flags) {
-  std::unique_ptr<Profile> profile;
-  if (!flags.profile.empty()) {
-    HEDDLE_ASSIGN(Profile loaded, LoadProfile(flags.profile));
-    profile = std::make_unique<Profile>(std::move(loaded));
-  }
-  HEDDLE_ASSIGN(const LoadedPlan loaded, LoadForUse(flags.file, profile.get()));
-  const Graph& graph = loaded.planning->graph;
-  constexpr int64_t kMostElements = int64_t{1} << 28;
-  if (graph.parameter_count() * static_cast<int64_t>(loaded.plan.devices_used()) > kMostElements) {
-    return BadInput(flags.file, "the model is too large to verify on this machine",
-                    "plan the same strategy for a smaller one, e.g. tiny-gpt");
-  }
-  HEDDLE_ASSIGN(const Program program, LowerPlan(loaded.plan, graph));
-  VerifyOptions options;
-  options.steps = flags.steps;
-  HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, graph, options));
-  Print(verification, flags, loaded.plan);
-  if (verification.ok) return Ok();
-  return Error{ErrorKind::kParity, flags.file, "does not equal one device: " + verification.worst,
-               ""};
+  return Usage("heddle starts this program: see heddle --help");
 }
 
 int Main(int argc, char** argv) {
-  const Result<Flags> flags = ParseFlags(std::vector<std::string>(argv + 1, argv + argc));
-  const Status status = flags.ok() ? Run(flags.value()) : Status(flags.error());
+  const Status status = Dispatch(Words(argv + 1, argv + argc));
   if (status.ok()) return 0;
   std::fprintf(stderr, "heddle: %s\n", status.error().ToString().c_str());
   return static_cast<int>(status.error().kind);
 }
 
 }  // namespace
+
+Result<PlanAndProfile> LoadPlanAndProfile(const std::string& plan, const std::string& profile) {
+  PlanAndProfile both;
+  if (!profile.empty()) {
+    HEDDLE_ASSIGN(Profile loaded, LoadProfile(profile));
+    both.profile = std::make_unique<Profile>(std::move(loaded));
+  }
+  HEDDLE_ASSIGN(both.loaded, LoadForUse(plan, both.profile.get()));
+  return both;
+}
+
 }  // namespace heddle
 
 int main(int argc, char** argv) {

@@ -80,7 +80,9 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
         given != values.end() ? given->second : InitialTensor(graph, id, options);
     const Slice slice = p_.SliceOf(ref.tensor, ref.slice);
     const at::Tensor part = Narrow(whole, p_.SliceOf(ref.tensor, -1), slice).contiguous();
-    buffers_[KeyOf(ref, 0)].parts = {{slice, part}};
+    // Others may start from the same values: who updates needs its own.
+    const bool shared = given != values.end() && options.training;
+    buffers_[KeyOf(ref, 0)].parts = {{slice, shared ? part.clone() : part}};
   }
 }
 
@@ -206,7 +208,8 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
     if (added || (port.use != PortUse::kWrite && port.use != PortUse::kAdd)) continue;
     at::Tensor& value = live[at.place];
     if (at.role == Role::kLoss) {
-      losses_[i] += value.item<double>();
+      const std::lock_guard lock(losses_mutex_);
+      losses_[options_.first_step + i] += value.item<double>();
       continue;
     }
     if (!value.defined()) value = Zeros(at.tensor);  // a segment without ops
@@ -267,6 +270,15 @@ void TorchExecutor::Free(const BufferRef& ref, int64_t i) { buffers_.erase(KeyOf
 
 void TorchExecutor::Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) {
   buffers_[KeyOf(name, i)] = buffers_.at(KeyOf(buffer, i));
+}
+
+double TorchExecutor::TakeLoss(int64_t step) {
+  const std::lock_guard lock(losses_mutex_);
+  const auto found = losses_.find(step);
+  if (found == losses_.end()) return 0;
+  const double loss = found->second;
+  losses_.erase(found);
+  return loss;
 }
 
 TensorsByName TorchExecutor::Values(Role role) const {

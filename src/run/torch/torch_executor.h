@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -41,8 +42,13 @@ class TorchExecutor final : public Executor {
   void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override;
   DType dtype() const override { return options_.dtype; }
 
-  // This device's part of the loss, by step.
-  const std::map<int64_t, double>& losses() const { return losses_; }
+  // Where the next repetition 0 stands in the run.
+  void StartAt(int64_t step, int64_t sample) {
+    options_.first_step = step;
+    options_.first_sample = sample;
+  }
+  // This device's part of a step's loss, once. Another thread may ask while this one works.
+  double TakeLoss(int64_t step);
   // Gradients as the last update saw them (if TrainOptions says so), and the parameters and
   // optimizer states now; by name.
   const TensorsByName& gradients() const { return gradients_; }
@@ -90,7 +96,8 @@ class TorchExecutor final : public Executor {
   std::vector<int64_t> first_row_;      // by microbatch of the body
   std::unordered_map<BufferKey, Buffer> buffers_;
   std::unordered_map<int32_t, CompiledSegment> compiled_;
-  std::map<int64_t, double> losses_;
+  std::mutex losses_mutex_;
+  std::map<int64_t, double> losses_;  // by step
   TensorsByName gradients_;
 };
 

@@ -1,20 +1,14 @@
 #include "run/torch/verify.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <map>
-#include <thread>
+#include <cmath>
 
 #include "run/data/synthetic.h"
-#include "run/local_communicator.h"
+#include "run/torch/device_threads.h"
 #include "run/torch/reference.h"
-#include "run/torch/torch_executor.h"
-#include "run/worker.h"
 
 namespace heddle {
 namespace {
@@ -49,42 +43,6 @@ class Comparison {
   Verification result_;
 };
 
-// Runs every device of the Program as a thread.
-Status RunThreads(const Program& program, const VerifyOptions& options,
-                  std::vector<std::unique_ptr<TorchExecutor>>& executors) {
-  LocalExchange exchange(LocalExchange::GroupsOf(program));
-  std::atomic<bool> stop{false};
-  std::vector<Status> statuses(executors.size(), Ok());
-  std::vector<std::thread> threads;
-  for (size_t d = 0; d < executors.size(); ++d) {
-    threads.emplace_back([&, d] {
-      const auto communicator = exchange.ForDevice(static_cast<int32_t>(d));
-      WorkerOptions worker;
-      worker.repetitions = options.steps;
-      worker.start = std::chrono::steady_clock::now();
-      worker.stop = &stop;
-      try {
-        const auto events =
-            RunDevice(program, static_cast<int32_t>(d), *executors[d], *communicator, worker);
-        if (!events.ok()) statuses[d] = events.error();
-      } catch (const std::exception& error) {
-        statuses[d] = Error{ErrorKind::kRunFailed, program.devices[d].name, error.what(), ""};
-      }
-      if (!statuses[d].ok()) {
-        stop = true;
-        exchange.Abandon();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const Status& status : statuses) {
-    if (!status.ok() && status.error().what.find("another device") == std::string::npos) {
-      return status;
-    }
-  }
-  return Ok();
-}
-
 }  // namespace
 
 Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
@@ -95,25 +53,17 @@ Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
                     fmt::format("layer {} is a profile: it has times, no arithmetic", op.name),
                     "verify a model of the zoo");
   }
-  at::set_num_threads(1);  // devices are the threads
   TrainOptions train = options.train;
   train.keep_gradients = true;
   const std::unique_ptr<DataSource> data = MakeSyntheticData(graph, {.seed = train.seed});
-  std::vector<std::unique_ptr<TorchExecutor>> executors;
-  for (size_t d = 0; d < program.devices.size(); ++d) {
-    executors.push_back(
-        std::make_unique<TorchExecutor>(program, static_cast<int32_t>(d), graph, *data, train));
-  }
-  HEDDLE_RETURN_IF_ERROR(RunThreads(program, options, executors));
+  const Executors executors = MakeExecutors(program, graph, *data, train);
+  HEDDLE_RETURN_IF_ERROR(RunThreads(program, options.steps, executors));
   const Trained expected = TrainDirectly(graph, options.train, options.steps, GroupsOf(program));
   Comparison comparison(options.tolerance);
   Verification& result = comparison.result();
   for (int64_t step = 0; step < options.steps; ++step) {
     double loss = 0;
-    for (const auto& executor : executors) {
-      const auto found = executor->losses().find(step);
-      if (found != executor->losses().end()) loss += found->second;
-    }
+    for (const auto& executor : executors) loss += executor->TakeLoss(step);
     const double reference = expected.losses[static_cast<size_t>(step)];
     comparison.Add(std::abs(loss - reference) / std::max(std::abs(reference), 1e-30),
                    result.max_loss_error, fmt::format("loss of step {}", step));

@@ -1,0 +1,7 @@
+#include "base/version.h"
+
+namespace heddle {
+
+const char* const kVersion = HEDDLE_VERSION;
+
+}  // namespace heddle

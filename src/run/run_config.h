@@ -1,0 +1,42 @@
+// RunConfig: how a plan is trained. What changes the Program is in the plan; the rest is here.
+//
+// `heddle run` makes one from its flags and gives it to heddle-worker as JSON; the run directory
+// keeps it as config.json.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/json_field.h"
+#include "base/result.h"
+#include "run/learning_rate.h"
+
+namespace heddle {
+
+struct RunConfig {
+  std::string plan;                   // path
+  std::string profile;                // the one the plan was made with; empty: none
+  std::string data = "synthetic";     // data_source.h
+  double validation = 0.1;            // fraction of the data held out
+  int64_t steps = 100;                // of the whole run, with those before a resume
+  std::optional<uint64_t> seed;       // 1, or that of the run resumed
+  double learning_rate = 1e-3;        //
+  std::string schedule = "constant";  // learning_rate.h
+  std::optional<DType> dtype;         // f32 or f64; that of the plan unless given
+  int64_t eval_every = 0;             // steps; 0: only at the end
+  int64_t save_every = 0;             // steps; 0: only at the end
+  int64_t keep = 3;                   // checkpoints
+  std::string directory;              // of the run; empty: a new one in runs/
+  std::string resume;                 // a run directory or a checkpoint to go on from
+  std::string weights;                // file to write the trained parameters to
+};
+
+Json RunConfigToJson(const RunConfig& config);
+Result<RunConfig> RunConfigFromJson(const JsonField& json);
+
+// Values within their ranges, and a schedule that can be read.
+Status CheckRunConfig(const RunConfig& config);
+
+}  // namespace heddle

@@ -1,0 +1,28 @@
+// What heddle-worker can do. heddle starts it; people need not.
+//
+//   heddle-worker verify plan.json [--steps K] [--profile file] [--json]
+//   heddle-worker run '{"plan": "plan.json", "steps": 100, …}' [--json]      run_config.h
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/planning.h"
+
+namespace heddle {
+
+// The words after the command.
+using Words = std::vector<std::string>;
+
+Status VerifyCommand(const Words& words);
+Status RunCommand(const Words& words);
+
+// A plan with its graph; a profile if one is named.
+struct PlanAndProfile {
+  std::unique_ptr<Profile> profile;
+  LoadedPlan loaded;
+};
+Result<PlanAndProfile> LoadPlanAndProfile(const std::string& plan, const std::string& profile);
+
+}  // namespace heddle
