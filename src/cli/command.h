@@ -88,5 +88,6 @@ void AddPlanCommand(Commands& commands);
 void AddSimulateCommand(Commands& commands);
 void AddVerifyCommand(Commands& commands);
 void AddRunCommand(Commands& commands);
+void AddProfileCommand(Commands& commands);
 
 }  // namespace heddle

@@ -55,6 +55,7 @@ int Main(int argc, char** argv) {
   AddCheckCommand(commands);
   AddRunCommand(commands);
   AddVerifyCommand(commands);
+  AddProfileCommand(commands);
   AddLowerCommand(commands);
   AddModelsCommand(commands);
   AddDemoCommand(commands);

@@ -12,11 +12,13 @@ struct Flags {
   std::string file;
   std::string profile;
   int64_t steps = 3;
+  bool whole = false;
 };
 
 Status Run(const Flags& flags, const Terminal& terminal) {
   std::vector<std::string> words = {"verify", flags.file, "--steps", std::to_string(flags.steps)};
   if (!flags.profile.empty()) words.insert(words.end(), {"--profile", flags.profile});
+  if (flags.whole) words.push_back("--whole");
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
 }
@@ -30,6 +32,8 @@ void AddVerifyCommand(Commands& commands) {
       "heddle verify plan.json");
   command->add_option("plan", flags->file, "plan.json")->required();
   command->add_option("--steps", flags->steps, "Optimizer steps")->capture_default_str();
+  command->add_flag("--whole", flags->whole,
+                    "Compute the whole model, however large, never a scaled-down copy");
   command->add_option("--profile", flags->profile, "The profile the plan was made with");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

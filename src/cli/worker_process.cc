@@ -4,8 +4,9 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
+
+#include "run/kernel_environment.h"
 
 namespace heddle {
 namespace {
@@ -28,9 +29,7 @@ Status BecomeWorker(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  // One thread per device: libraries read these when they load.
-  setenv("OMP_NUM_THREADS", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  SetKernelEnvironment();
   execv(arguments[0], arguments.data());
   return Error{ErrorKind::kInternal, worker, std::string("cannot start: ") + std::strerror(errno),
                ""};

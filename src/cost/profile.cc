@@ -2,21 +2,69 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 namespace heddle {
+
+namespace {
+
+// "einsum bk,kn->bn b=8 k=64 …" without its number of samples, and that number.
+struct WithoutRows {
+  std::string rest;
+  int64_t rows;
+};
+
+std::optional<WithoutRows> SplitRows(const std::string& signature) {
+  constexpr std::string_view kMark = " b=";
+  const size_t at = signature.find(kMark);
+  if (at == std::string::npos) return std::nullopt;
+  const size_t begin = at + kMark.size();
+  const size_t end = std::min(signature.find(' ', begin), signature.size());
+  const auto rows = ParseInteger(std::string_view(signature).substr(begin, end - begin));
+  if (!rows || *rows < 1) return std::nullopt;
+  return WithoutRows{signature.substr(0, begin) + signature.substr(end), *rows};
+}
+
+}  // namespace
 
 std::optional<Seconds> Profile::Find(std::string_view device_type,
                                      const std::string& signature) const {
   const auto type = times_.find(device_type);
   if (type == times_.end()) return std::nullopt;
   const auto found = type->second.find(signature);
-  if (found == type->second.end()) return std::nullopt;
-  return found->second;
+  if (found != type->second.end()) return found->second;
+  const auto split = SplitRows(signature);
+  const auto curves = curves_.find(device_type);
+  if (!split || curves == curves_.end()) return std::nullopt;
+  const auto curve = curves->second.find(split->rest);
+  if (curve == curves->second.end()) return std::nullopt;
+  return At(curve->second, split->rows);
+}
+
+Seconds Profile::At(const Curve& curve, int64_t rows) {
+  const auto proportional = [&](Curve::const_iterator point) {
+    return point->second * (static_cast<double>(rows) / static_cast<double>(point->first));
+  };
+  const auto after = curve.lower_bound(rows);
+  if (after == curve.end()) return proportional(std::prev(after));
+  const auto line = [&](Curve::const_iterator a, Curve::const_iterator b) {
+    const double slope = (b->second - a->second).value / static_cast<double>(b->first - a->first);
+    return Seconds{a->second.value + slope * static_cast<double>(rows - a->first)};
+  };
+  if (after != curve.begin()) return line(std::prev(after), after);
+  if (curve.size() == 1) return proportional(after);
+  return std::max(proportional(after), line(after, std::next(after)));
 }
 
 void Profile::Add(std::string_view device_type, std::string signature, Seconds seconds) {
+  if (const auto split = SplitRows(signature)) {
+    curves_[std::string(device_type)][split->rest][split->rows] = seconds;
+  }
   times_[std::string(device_type)][std::move(signature)] = seconds;
 }
 

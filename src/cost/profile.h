@@ -2,6 +2,10 @@
 //
 //   { "schema": "heddle.profile/1",
 //     "device_types": { "v100": { "einsum bk,kn->bn b=8 k=64 n=64 f32": 1.2e-05 } } }
+//
+// An op measured for some numbers of samples ("b=8", "b=16") is known for the others: on the
+// straight line between its neighbours, in proportion beyond the largest, and below the smallest on
+// the line through the two smallest, if that is not below proportion.
 #pragma once
 
 #include <map>
@@ -27,7 +31,12 @@ class Profile {
   std::string ContentHash() const;
 
  private:
+  using Curve = std::map<int64_t, Seconds>;  // by number of samples
+  static Seconds At(const Curve& curve, int64_t rows);
+
   std::map<std::string, std::map<std::string, Seconds>, std::less<>> times_;
+  // By device type and by the signature without its number of samples.
+  std::map<std::string, std::map<std::string, Curve>, std::less<>> curves_;
 };
 
 Result<Profile> ParseProfile(const std::string& text, const std::string& file);

@@ -13,7 +13,7 @@ constexpr uint8_t kSecond = 2;
 // Attention: q k^T and p v are 2 flops each per (query, key, feature); its backward has five such
 // products (one recomputes p); cross-attention's is in two ops that both recompute p.
 constexpr std::array<OpKindInfo, kOpKindCount> kInfos = {{
-    {"einsum", Linearity::kMultilinear, kFirst | kSecond, 2, true},
+    {"einsum", Linearity::kMultilinear, kFirst | kSecond, 2, true, -1, true},
     {"bias_add", Linearity::kAdditive, kFirst | kSecond, 1, false, 0},
     {"add", Linearity::kAdditive, kFirst | kSecond, 1, false, 0},
     {"reduce_sum", Linearity::kMultilinear, kFirst, 1, false},

@@ -100,6 +100,7 @@ struct OpKindInfo {
   bool matrix;             // runs at the matrix rate; others are bound by memory
   // The input whose memory the first output takes when nobody reads it afterwards; -1: none.
   int8_t in_place = -1;
+  bool adds = false;  // to a sum that is there, without a temporary
 };
 
 const OpKindInfo& InfoOf(OpKind kind);

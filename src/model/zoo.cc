@@ -56,12 +56,33 @@ ModelParameters WithExperts(ModelParameters bert, int64_t experts, int64_t every
   return bert;
 }
 
-}  // namespace
+ModelParameters SmallText() {
+  return {{"hidden", 16}, {"heads", 2}, {"wide", 24}, {"vocab", 32}, {"seq", 8}, {"classes", 5}};
+}
 
-const std::vector<ZooEntry>& Zoo() {
+// Keys that an entry does not have are left out.
+void AddSmallSizes(std::vector<ZooEntry>& entries) {
+  const std::map<Status (*)(GraphBuilder&, const ModelParameters&), ModelParameters> sizes = {
+      {WriteMlp, {{"inputs", 8}, {"hidden", 16}, {"outputs", 5}}},
+      {WriteGpt, SmallText()},
+      {WriteBert, SmallText()},
+      {WriteTransformer, SmallText()},
+      {WriteVgg19, {{"image", 32}, {"width", 2}, {"hidden", 8}, {"classes", 5}}},
+      {WriteResnet, {{"image", 65}, {"width", 2}, {"classes", 5}}},
+      {WriteInception, {{"image", 139}, {"width", 1}, {"classes", 5}}},
+      {WriteVit, {{"hidden", 16}, {"heads", 2}, {"image", 12}, {"patch", 4}, {"classes", 5}}},
+  };
+  for (ZooEntry& entry : entries) {
+    for (const auto& [key, value] : sizes.at(entry.write_forward)) {
+      if (entry.defaults.contains(key)) entry.small[key] = value;
+    }
+  }
+}
+
+std::vector<ZooEntry> MakeEntries() {
   // Dimensions as published: GPT-2, Radford et al. 2019; BERT, Devlin et al. 2019; BERT-48 as in
   // DAPPLE, Fan et al. 2021; XLNet, Yang et al. 2019; the others where they are written.
-  static const std::vector<ZooEntry> entries = {
+  return {
       {"mlp",
        "multilayer perceptron with GELU",
        WriteMlp,
@@ -131,7 +152,27 @@ const std::vector<ZooEntry>& Zoo() {
         {"every", 2},
         {"capacity", 125}}},
   };
+}
+
+}  // namespace
+
+const std::vector<ZooEntry>& Zoo() {
+  static const std::vector<ZooEntry> entries = [] {
+    std::vector<ZooEntry> made = MakeEntries();
+    AddSmallSizes(made);
+    return made;
+  }();
   return entries;
+}
+
+Result<std::string> ScaledDown(std::string_view text) {
+  HEDDLE_ASSIGN(ModelSpec spec, ParseModelSpec(text));
+  for (const ZooEntry& entry : Zoo()) {
+    if (entry.name != spec.name) continue;
+    for (const auto& [key, value] : entry.small) spec.values[key] = value;
+    return spec.ToString();
+  }
+  return BadInput(fmt::format("model \"{}\"", text), "no such model in the zoo");
 }
 
 Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {

@@ -31,9 +31,14 @@ struct ZooEntry {
   std::string about;
   Status (*write_forward)(GraphBuilder& builder, const ModelParameters& parameters);
   ModelParameters defaults;
+  ModelParameters small = {};  // sizes for a copy that computes in no time, with the same layers
 };
 
 const std::vector<ZooEntry>& Zoo();
+
+// The same model with small sizes: as many layers, connected alike. What holds of its arithmetic
+// under a plan holds of the large one's.
+Result<std::string> ScaledDown(std::string_view spec);
 
 // The whole training graph. Unknown names and keys are refused with the nearest known one.
 Result<Graph> BuildModel(std::string_view spec, const ModelOptions& options);

@@ -131,6 +131,7 @@ struct Segment {
   bool joint = false;           // one of several devices that together compute the same rows
   std::optional<Seconds> time;  // given: overrides what the cost model says of the ops
   Bytes scratch;                // most memory needed inside, beyond what was live before
+  Bytes first_scratch;          // the same where its `adds` appear, these included; 0: on top
   std::vector<SegmentOp> ops;
   std::vector<Port> ports;
 };

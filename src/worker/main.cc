@@ -13,7 +13,8 @@ struct Command {
   Status (*run)(const Words& words);
 };
 
-constexpr Command kCommands[] = {{"verify", VerifyCommand}, {"run", RunCommand}};
+constexpr Command kCommands[] = {
+    {"verify", VerifyCommand}, {"run", RunCommand}, {"profile", ProfileCommand}};
 
 Status Dispatch(const Words& words) {
   for (const Command& command : kCommands) {

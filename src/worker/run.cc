@@ -10,6 +10,7 @@
 #include "report/perfetto.h"
 #include "report/sparkline.h"
 #include "run/store/run_directory.h"
+#include "run/torch/tensor_memory.h"
 #include "run/torch/train.h"
 #include "worker/commands.h"
 
@@ -119,6 +120,7 @@ Status RunCommand(const Words& words) {
   HEDDLE_ASSIGN(const RunConfig config, RunConfigFromJson(JsonField(json, "run configuration")));
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
   HEDDLE_ASSIGN(const PlanAndProfile both, LoadPlanAndProfile(config.plan, config.profile));
+  InstallTensorMemory();
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
   Progress progress;

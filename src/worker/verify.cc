@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "base/json_field.h"
 #include "base/text.h"
+#include "model/zoo.h"
 #include "program/lower/lower.h"
 #include "worker/commands.h"
 
@@ -15,6 +19,7 @@ struct Flags {
   std::string profile;
   int64_t steps = 3;
   bool json = false;
+  bool whole = false;  // never a scaled-down copy
 };
 
 Result<Flags> ParseFlags(const Words& words) {
@@ -23,6 +28,8 @@ Result<Flags> ParseFlags(const Words& words) {
     const bool has_value = k + 1 < words.size();
     if (words[k] == "--json") {
       flags.json = true;
+    } else if (words[k] == "--whole") {
+      flags.whole = true;
     } else if (words[k] == "--steps" && has_value) {
       const auto steps = ParseInteger(words[++k]);
       if (!steps || *steps < 1 || *steps > 1000) return Usage("--steps takes 1 to 1000");
@@ -39,23 +46,60 @@ Result<Flags> ParseFlags(const Words& words) {
   return flags;
 }
 
-void Print(const Verification& v, const Flags& flags, const Plan& plan) {
+// `small` is the copy that was verified in the plan's place, if one was.
+void Print(const Verification& v, const Flags& flags, const Plan& plan, const Plan* small) {
   if (flags.json) {
-    const Json json = {{"schema", "heddle.verification/1"},
-                       {"ok", v.ok},
-                       {"max_loss_error", v.max_loss_error},
-                       {"max_gradient_error", v.max_gradient_error},
-                       {"max_parameter_error", v.max_parameter_error},
-                       {"worst", v.worst}};
+    Json json = {{"schema", "heddle.verification/1"},
+                 {"ok", v.ok},
+                 {"max_loss_error", v.max_loss_error},
+                 {"max_gradient_error", v.max_gradient_error},
+                 {"max_parameter_error", v.max_parameter_error},
+                 {"worst", v.worst}};
+    if (small != nullptr) json["scaled_to"] = {{"model", small->model}, {"batch", small->batch}};
     fmt::print("{}\n", json.dump(2));
     return;
   }
   fmt::print("{}: {} of {} on {} devices against one device, fp64, {} steps\n",
              v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model, plan.devices_used(),
              flags.steps);
+  if (small != nullptr) {
+    fmt::print("  too large to compute here: verified as {}, batch {}, under the same decisions\n",
+               small->model, small->batch);
+  }
   fmt::print("  largest relative error: loss {:.2g}, gradients {:.2g}, parameters {:.2g}\n",
              v.max_loss_error, v.max_gradient_error, v.max_parameter_error);
   fmt::print("  worst: {}\n", v.worst);
+}
+
+// What one training step of the plan takes here: memory of all devices and of the reference, in
+// fp64, and arithmetic, twice.
+bool TooLarge(const Plan& plan, const Graph& graph, int64_t steps) {
+  constexpr double kMostBytes = 6e9;
+  constexpr double kMostFlops = 3e12;
+  double bytes = 0, flops = 0;
+  for (const Estimate::Memory& memory : plan.estimate.memory) {
+    bytes += 2 * static_cast<double>(memory.peak_bytes);
+  }
+  for (const Op& op : graph.ops()) flops += 2 * FlopsOf(op, op.extents).value;
+  return bytes > kMostBytes || flops * static_cast<double>(steps) > kMostFlops;
+}
+
+// The plan's decisions for a small copy of its model.
+struct SmallCopy {
+  Plan plan;
+  std::unique_ptr<Graph> graph;
+};
+
+Result<SmallCopy> ScaleDown(const Plan& plan) {
+  constexpr int64_t kSamplesPerMicrobatch = 8;
+  SmallCopy copy{plan, nullptr};
+  HEDDLE_ASSIGN(copy.plan.model, ScaledDown(plan.model));
+  copy.plan.batch = std::min(plan.batch, plan.microbatches * kSamplesPerMicrobatch);
+  HEDDLE_ASSIGN(Graph graph, BuildModel(copy.plan.model,
+                                        {copy.plan.batch, plan.dtype, plan.optimizer, plan.clip}));
+  copy.graph = std::make_unique<Graph>(std::move(graph));
+  copy.plan.model_hash = copy.graph->ContentHash();
+  return copy;
 }
 
 }  // namespace
@@ -63,18 +107,19 @@ void Print(const Verification& v, const Flags& flags, const Plan& plan) {
 Status VerifyCommand(const Words& words) {
   HEDDLE_ASSIGN(const Flags flags, ParseFlags(words));
   HEDDLE_ASSIGN(const PlanAndProfile both, LoadPlanAndProfile(flags.file, flags.profile));
-  const LoadedPlan& loaded = both.loaded;
-  const Graph& graph = loaded.planning->graph;
-  constexpr int64_t kMostElements = int64_t{1} << 28;
-  if (graph.parameter_count() * static_cast<int64_t>(loaded.plan.devices_used()) > kMostElements) {
-    return BadInput(flags.file, "the model is too large to verify on this machine",
-                    "plan the same strategy for a smaller one, e.g. tiny-gpt");
+  const Plan* plan = &both.loaded.plan;
+  const Graph* graph = &both.loaded.planning->graph;
+  SmallCopy copy;
+  if (!flags.whole && TooLarge(*plan, *graph, flags.steps)) {
+    HEDDLE_ASSIGN(copy, ScaleDown(*plan));
+    plan = &copy.plan;
+    graph = copy.graph.get();
   }
-  HEDDLE_ASSIGN(const Program program, LowerPlan(loaded.plan, graph));
+  HEDDLE_ASSIGN(const Program program, LowerPlan(*plan, *graph));
   VerifyOptions options;
   options.steps = flags.steps;
-  HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, graph, options));
-  Print(verification, flags, loaded.plan);
+  HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, *graph, options));
+  Print(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr);
   if (verification.ok) return Ok();
   return Error{ErrorKind::kParity, flags.file, "does not equal one device: " + verification.worst,
                ""};

@@ -68,7 +68,39 @@ TEST(OpCostTest, ProfileOverridesTheRoofline) {
   profile.Add("gpu", "einsum bk,kn->bn b=8 k=32 n=64 f32", Seconds{0.25});
   const OpCost cost(graph, &profile);
   EXPECT_EQ(cost.RowsSeconds(op, 8, Gpu()).value, 0.25);
-  EXPECT_LT(cost.RowsSeconds(op, 4, Gpu()).value, 0.25);  // not measured: roofline
+  EXPECT_EQ(cost.RowsSeconds(op, 4, Gpu()).value, 0.125);  // in proportion
+  const Op& other = FindOp(graph, "fc1");
+  EXPECT_LT(cost.RowsSeconds(other, 8, Gpu()).value, 0.25);  // not measured: roofline
+}
+
+// Measured for 4, 8 and 16 samples: 3, 5 and 13 seconds.
+TEST(ProfileTest, KnowsOtherNumbersOfSamples) {
+  Profile profile;
+  for (const auto& [rows, seconds] :
+       std::vector<std::pair<int, double>>{{4, 3}, {8, 5}, {16, 13}}) {
+    profile.Add("cpu", "gelu bs->bs b=" + std::to_string(rows) + " s=2 f32", Seconds{seconds});
+  }
+  const auto at = [&](int rows) {
+    return profile.Find("cpu", "gelu bs->bs b=" + std::to_string(rows) + " s=2 f32")->value;
+  };
+  EXPECT_EQ(at(8), 5);
+  EXPECT_EQ(at(6), 4);    // between
+  EXPECT_EQ(at(12), 9);   //
+  EXPECT_EQ(at(32), 26);  // beyond: in proportion to the last
+  EXPECT_EQ(at(2), 2);    // below: on the line of the first two
+  EXPECT_EQ(at(1), 1.5);  //
+  EXPECT_EQ(profile.Find("cpu", "gelu bs->bs b=8 s=3 f32"), std::nullopt);
+  EXPECT_EQ(profile.Find("gpu", "gelu bs->bs b=8 s=2 f32"), std::nullopt);
+  profile.Add("cpu", "sgd kl,kl->kl k=2 l=3 f32", Seconds{1});
+  EXPECT_EQ(profile.Find("cpu", "sgd kl,kl->kl k=2 l=4 f32"), std::nullopt);
+}
+
+// Never below proportion: a line that would reach zero before zero samples do.
+TEST(ProfileTest, FewSamplesTakeAtLeastTheirShare) {
+  Profile profile;
+  profile.Add("cpu", "gelu bs->bs b=4 s=2 f32", Seconds{1});
+  profile.Add("cpu", "gelu bs->bs b=8 s=2 f32", Seconds{10});
+  EXPECT_EQ(profile.Find("cpu", "gelu bs->bs b=2 s=2 f32")->value, 0.5);
 }
 
 TEST(OpCostTest, OpaqueScalesWithRowsAndSpeed) {

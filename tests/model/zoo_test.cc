@@ -57,6 +57,19 @@ TEST(ZooTest, EveryEntryIsAGraph) {
   }
 }
 
+// Small enough to compute in a moment, with the layers of the large one.
+TEST(ZooTest, SmallCopiesKeepTheLayers) {
+  for (const ZooEntry& entry : Zoo()) {
+    const Graph large = Build(entry.name);
+    const Graph small = Build(ScaledDown(entry.name).value());
+    EXPECT_EQ(small.layers(), large.layers()) << entry.name;
+    EXPECT_EQ(small.ops().size(), large.ops().size()) << entry.name;
+    EXPECT_LT(small.parameter_count(), 300'000) << entry.name;
+  }
+  EXPECT_EQ(ScaledDown("gpt?layers=5").value(), "gpt?heads=2&hidden=16&layers=5&seq=8&vocab=32");
+  EXPECT_FALSE(ScaledDown("nonesuch").ok());
+}
+
 TEST(ZooTest, HashesTellModelsApart) {
   const std::string hash = Build("tiny-gpt").ContentHash();
   EXPECT_EQ(Build("tiny-gpt").ContentHash(), hash);

@@ -117,6 +117,7 @@ class RandomProgram {
     segment.joint = Maybe();
     if (Maybe()) segment.time = Seconds{std::exp(static_cast<double>(Upto(60) - 40) / 1.7)};
     if (Maybe()) segment.scratch = Bytes{Upto(1 << 20)};
+    if (Maybe()) segment.first_scratch = Bytes{Upto(1 << 20)};
     for (int k = Upto(3); k > 0; --k) segment.ops.push_back(Op());
     for (int k = Upto(size_); k > 0; --k) segment.ports.push_back(RandomPort());
     tables_.AddSegment(std::move(segment));

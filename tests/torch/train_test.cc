@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "choose/planners.h"
@@ -14,6 +13,7 @@
 #include "program/lower/forward_only.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
+#include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
 
 namespace heddle {
@@ -37,18 +37,10 @@ Planned PlanFor(const std::string& strategy, const std::string& model = kGpt,
 
 class TrainTest : public testing::Test {
  protected:
-  TrainTest() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = std::filesystem::temp_directory_path() /
-            ("heddle-train-" + std::string(test->name()) + "-" + std::to_string(getpid()));
-    std::filesystem::create_directories(root_);
-  }
-  ~TrainTest() override { std::filesystem::remove_all(root_); }
-
   RunConfig Config(const std::string& directory, int64_t steps) const {
     RunConfig config;
     config.plan = "plan.json";
-    config.directory = (root_ / directory).string();
+    config.directory = root_ / directory;
     config.steps = steps;
     config.dtype = DType::kF64;
     config.learning_rate = 0.01;
@@ -68,7 +60,7 @@ class TrainTest : public testing::Test {
     return result.ok() ? "" : result.error().ToString();
   }
 
-  std::filesystem::path root_;
+  ScratchFolder root_;
 };
 
 TEST_F(TrainTest, LearnsAndSeesItOnSamplesHeldOut) {
@@ -96,7 +88,7 @@ TEST_F(TrainTest, PlansAgree) {
   RunConfig config = Config("one", 6);
   const RunResult one = Run(PlanFor("dp"), config);
   for (const char* strategy : {"1f1b", "gpipe", "dp-proportional"}) {
-    config.directory = (root_ / strategy).string();
+    config.directory = root_ / strategy;
     const RunResult other = Run(PlanFor(strategy), config);
     for (size_t k = 0; k < one.losses.size(); ++k) {
       EXPECT_NEAR(other.losses[k], one.losses[k], 1e-10 * one.losses[k]) << strategy << k;
@@ -162,7 +154,7 @@ TEST_F(TrainTest, ResumingInPlaceKeepsOneLinePerStep) {
 
 TEST_F(TrainTest, WeightsAreWrittenByName) {
   RunConfig config = Config("run", 2);
-  config.weights = (root_ / "w.safetensors").string();
+  config.weights = root_ / "w.safetensors";
   const Planned planned = PlanFor("gpipe");
   const RunResult result = Run(planned, config);
   const SafetensorsFile weights = SafetensorsFile::Open(config.weights).value();
@@ -176,7 +168,7 @@ TEST_F(TrainTest, WeightsAreWrittenByName) {
 }
 
 TEST_F(TrainTest, ATextIsLearned) {
-  const std::string path = (root_ / "text.txt").string();
+  const std::string path = root_ / "text.txt";
   {
     std::ofstream text(path);
     for (int k = 0; k < 400; ++k) text << "the quick brown fox ";
@@ -203,7 +195,7 @@ TEST_F(TrainTest, WhatDoesNotFitIsRefused) {
   resumed.seed.reset();
   resumed.steps = 1;
   EXPECT_THAT(ErrorOf(PlanFor("dp"), resumed), HasSubstr("2 steps are done already"));
-  resumed.resume = (root_ / "nowhere").string();
+  resumed.resume = root_ / "nowhere";
   EXPECT_THAT(ErrorOf(PlanFor("dp"), resumed), HasSubstr("nowhere"));
   RunConfig text = Config("text", 2);
   text.data = "text:/does/not/exist";

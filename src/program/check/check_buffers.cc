@@ -397,7 +397,9 @@ class BufferWalk {
       }
     }
     // With a stated scratch the inside is known exactly; else all outputs are there at once.
-    if (segment.scratch.value > 0) {
+    if (added.value > 0 && segment.first_scratch.value > 0) {
+      peak_ = std::max(peak_before, before + segment.first_scratch);
+    } else if (segment.scratch.value > 0) {
       peak_ = std::max(peak_before, before + added + segment.scratch);
     }
     for (const Port& port : segment.ports) {

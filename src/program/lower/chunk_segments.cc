@@ -266,55 +266,94 @@ ChunkSegments SegmentsOf(const Graph& graph, const LayerChain& chain, const Chun
   return Deriver(graph, chain, options).Derive();
 }
 
-Bytes ScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows) {
-  const auto size = [&](TensorId id) {
-    const Tensor& tensor = graph.tensor(id);
-    return tensor.per_sample ? tensor.bytes() / graph.batch() * rows : tensor.bytes();
-  };
-  std::unordered_map<TensorId, PortUse> ports;
-  for (const TensorPort& port : segment.ports) ports.emplace(port.tensor, port.use);
-  std::unordered_map<TensorId, size_t> last_use;
-  for (size_t k = 0; k < segment.ops.size(); ++k) {
-    const Op& op = graph.op(segment.ops[k]);
-    for (const Operand& input : op.inputs) last_use[input.tensor] = k;
-    for (const Operand& output : op.outputs) last_use.try_emplace(output.tensor, k);
-  }
-  const auto given_away = [&](TensorId id, size_t k) {
-    const auto port = ports.find(id);
-    return last_use[id] == k && (port == ports.end() || port->second == PortUse::kConsume) &&
-           Flows(graph.tensor(id).role);
-  };
-  Bytes live, peak;
-  std::set<TensorId> loaded;
-  for (size_t k = 0; k < segment.ops.size(); ++k) {
-    const Op& op = graph.op(segment.ops[k]);
-    for (const Operand& input : op.inputs) {
-      const bool data = graph.tensor(input.tensor).role == Role::kInput;
-      if (data && loaded.insert(input.tensor).second) live += size(input.tensor);
+namespace {
+
+// Walks the segment's ops and keeps account of what is live inside.
+class ScratchWalk {
+ public:
+  ScratchWalk(const Graph& graph, const SegmentTemplate& segment, int64_t rows, bool first)
+      : g_(graph), segment_(segment), rows_(rows), first_(first) {
+    for (const TensorPort& port : segment.ports) ports_.emplace(port.tensor, port.use);
+    for (size_t k = 0; k < segment.ops.size(); ++k) {
+      const Op& op = graph.op(segment.ops[k]);
+      for (const Operand& input : op.inputs) last_use_[input.tensor] = k;
+      for (const Operand& output : op.outputs) last_use_.try_emplace(output.tensor, k);
     }
-    for (const Operand& output : op.outputs) live += size(output.tensor);
+  }
+
+  Bytes Peak() {
+    for (size_t k = 0; k < segment_.ops.size(); ++k) Step(k, g_.op(segment_.ops[k]));
+    return peak_;
+  }
+
+ private:
+  Bytes Size(TensorId id) const {
+    const Tensor& tensor = g_.tensor(id);
+    return tensor.per_sample ? tensor.bytes() / g_.batch() * rows_ : tensor.bytes();
+  }
+  bool IsSum(TensorId id) const { return g_.tensor(id).role == Role::kWeightGradient; }
+
+  // A weight gradient that is there is added to: in place, or from a temporary.
+  Bytes Appearing(const Op& op, TensorId id, Bytes& temporary) {
+    if (!IsSum(id)) return Size(id);
+    const auto port = ports_.find(id);
+    const bool appears = first_ && port != ports_.end() && port->second == PortUse::kAdd;
+    if (appears && summed_.insert(id).second) return Size(id);
+    if (!InfoOf(op.kind).adds) temporary += Size(id);
+    return {};
+  }
+
+  void Step(size_t k, const Op& op) {
+    for (const Operand& input : op.inputs) {
+      const bool data = g_.tensor(input.tensor).role == Role::kInput;
+      if (data && loaded_.insert(input.tensor).second) live_ += Size(input.tensor);
+    }
+    Bytes temporary = WorkspaceOf(g_, op, ExtentsForRows(op, rows_));
+    for (const Operand& output : op.outputs) live_ += Appearing(op, output.tensor, temporary);
     const int8_t reused = InfoOf(op.kind).in_place;
     const bool in_place =
-        reused >= 0 && given_away(op.inputs[static_cast<size_t>(reused)].tensor, k);
-    const Bytes saved = in_place ? size(op.outputs[0].tensor) : Bytes{};
-    peak = std::max(peak, live - saved + WorkspaceOf(graph, op, ExtentsForRows(op, rows)));
+        reused >= 0 && GivenAway(op.inputs[static_cast<size_t>(reused)].tensor, k);
+    if (in_place) temporary -= Size(op.outputs[0].tensor);
+    peak_ = std::max(peak_, live_ + temporary);
     std::set<TensorId> done;
-    for (const Operand& input : op.inputs) {
-      if (last_use[input.tensor] == k) done.insert(input.tensor);
-    }
-    for (const Operand& output : op.outputs) {
-      const Role role = graph.tensor(output.tensor).role;
-      if (last_use[output.tensor] == k || role == Role::kWeightGradient) done.insert(output.tensor);
+    for (const auto* operands : {&op.inputs, &op.outputs}) {
+      for (const Operand& operand : *operands) {
+        if (last_use_[operand.tensor] == k) done.insert(operand.tensor);
+      }
     }
     for (const TensorId tensor : done) {
-      const auto port = ports.find(tensor);
-      const Role role = graph.tensor(tensor).role;
-      const bool released = port == ports.end() || port->second == PortUse::kConsume ||
-                            role == Role::kInput || role == Role::kWeightGradient;
-      if (released) live -= size(tensor);
+      const auto port = ports_.find(tensor);
+      const bool released = port == ports_.end() || port->second == PortUse::kConsume ||
+                            g_.tensor(tensor).role == Role::kInput;
+      if (released && !IsSum(tensor)) live_ -= Size(tensor);
     }
   }
-  return peak;
+
+  // Is this op the last to use the tensor, which nobody else has?
+  bool GivenAway(TensorId id, size_t k) const {
+    const auto port = ports_.find(id);
+    return last_use_.at(id) == k && (port == ports_.end() || port->second == PortUse::kConsume) &&
+           Flows(g_.tensor(id).role);
+  }
+
+  const Graph& g_;
+  const SegmentTemplate& segment_;
+  int64_t rows_;
+  bool first_;
+  std::unordered_map<TensorId, PortUse> ports_;
+  std::unordered_map<TensorId, size_t> last_use_;
+  std::set<TensorId> loaded_, summed_;
+  Bytes live_, peak_;
+};
+
+}  // namespace
+
+Bytes ScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows) {
+  return ScratchWalk(graph, segment, rows, /*first=*/false).Peak();
+}
+
+Bytes FirstScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows) {
+  return ScratchWalk(graph, segment, rows, /*first=*/true).Peak();
 }
 
 }  // namespace heddle

@@ -55,8 +55,9 @@ struct ChunkOptions {
 
 ChunkSegments SegmentsOf(const Graph& graph, const LayerChain& chain, const ChunkOptions& options);
 
-// Most memory the template needs inside beyond what is live before it, on `rows` samples. Weight
-// gradients that stay are not counted: the checker sees them appear.
+// Most memory the template needs inside beyond what is live before it, on `rows` samples, when its
+// weight gradients are there already; and when they appear, one after the other, and stay.
 Bytes ScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows);
+Bytes FirstScratchOf(const Graph& graph, const SegmentTemplate& segment, int64_t rows);
 
 }  // namespace heddle

@@ -1,5 +1,5 @@
-// ForwardOnly: the Program that only looks: the forward pass of another, on the same devices, in the
-// same order. For losses on held-out samples.
+// ForwardOnly: the Program that only looks: the forward pass of another, on the same devices, in
+// the same order. For losses on held-out samples.
 #pragma once
 
 #include "program/program.h"

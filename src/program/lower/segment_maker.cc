@@ -52,7 +52,9 @@ int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
   segment.first_layer = made.layers.first;
   segment.last_layer = made.layers.last;
   segment.rows = place.rows;
-  segment.scratch = ScratchFor(place);
+  const Scratch& scratch = ScratchFor(place);
+  segment.scratch = scratch.again;
+  segment.first_scratch = scratch.first;
   for (const OpId op : made.ops) segment.ops.push_back(tables_.AddOp(g_.op(op).name));
   for (const TensorPort& tensor_port : made.ports) {
     const Tensor& tensor = g_.tensor(tensor_port.tensor);
@@ -68,12 +70,16 @@ int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
   return found->second;
 }
 
-Bytes SegmentMaker::ScratchFor(const SegmentPlace& place) {
-  const auto [found, is_new] = scratches_.try_emplace(
-      {place.pipeline, place.chunk, place.index, place.rows.size()}, Bytes{});
+const SegmentMaker::Scratch& SegmentMaker::ScratchFor(const SegmentPlace& place) {
+  const auto [found, is_new] =
+      scratches_.try_emplace({place.pipeline, place.chunk, place.index, place.rows.size()});
   if (is_new) {
-    const Chunk& chunk = layout_.pipelines[place.pipeline].chunks[place.chunk];
-    found->second = ScratchOf(g_, chunk.segments.segments[place.index], place.rows.size());
+    const SegmentTemplate& made =
+        layout_.pipelines[place.pipeline].chunks[place.chunk].segments.segments[place.index];
+    const bool adds = std::any_of(made.ports.begin(), made.ports.end(),
+                                  [](const TensorPort& p) { return p.use == PortUse::kAdd; });
+    found->second.again = ScratchOf(g_, made, place.rows.size());
+    if (adds) found->second.first = FirstScratchOf(g_, made, place.rows.size());
   }
   return found->second;
 }

@@ -47,15 +47,19 @@ class SegmentMaker {
   void AddPort(Segment& segment, TensorId tensor, PortUse use);
 
  private:
+  struct Scratch {
+    Bytes again, first;
+  };
+
   std::string NameFor(const SegmentPlace& place) const;
-  Bytes ScratchFor(const SegmentPlace& place);
+  const Scratch& ScratchFor(const SegmentPlace& place);
 
   const Graph& g_;
   const PlanLayout& layout_;
   ProgramTables tables_;
   int64_t most_rows_ = 0;
   std::map<SegmentPlace, int32_t> segments_;
-  std::map<std::tuple<size_t, size_t, size_t, int64_t>, Bytes> scratches_;  // by number of rows
+  std::map<std::tuple<size_t, size_t, size_t, int64_t>, Scratch> scratches_;  // by number of rows
 };
 
 }  // namespace heddle

@@ -254,8 +254,12 @@ Status ProgramParser::ParseSegment(LineWords& w) {
     HEDDLE_RETURN_IF_ERROR(w.Expect("s"));
     segment.time = Seconds{seconds};
   }
+  constexpr int64_t kMostBytes = int64_t{1} << 60;
   if (w.Accept("scratch")) {
-    HEDDLE_ASSIGN(segment.scratch.value, w.Integer("bytes", 0, int64_t{1} << 60));
+    HEDDLE_ASSIGN(segment.scratch.value, w.Integer("bytes", 0, kMostBytes));
+  }
+  if (w.Accept("first")) {
+    HEDDLE_ASSIGN(segment.first_scratch.value, w.Integer("bytes", 0, kMostBytes));
   }
   p_.segments.push_back(std::move(segment));
   return Ok();

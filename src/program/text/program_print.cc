@@ -112,6 +112,7 @@ class Printer {
       if (segment.joint) Put(" joint");
       if (segment.time) Put(" time {} s", ExactNumber(segment.time->value));
       if (segment.scratch.value != 0) Put(" scratch {}", segment.scratch.value);
+      if (segment.first_scratch.value != 0) Put(" first {}", segment.first_scratch.value);
       out_ += '\n';
       if (!segment.ops.empty()) {
         Put("  ops");

@@ -93,17 +93,30 @@ Tensors Einsum(const Call& c) {
   const std::string& b = c.op.inputs[1].letters;
   const std::string& y = c.op.outputs[0].letters;
   const std::optional<Product> p = AsProduct(a, b, y);
-  if (!p) return {at::einsum(a + "," + b + "->" + y, {c.in[0], c.in[1]}).contiguous()};
-  const at::Tensor left = AsMatrix(c.in[0], a, p->m, p->a_transposed);
-  const at::Tensor right = AsMatrix(c.in[1], b, p->k, p->b_transposed);
+  if (!p) {
+    const at::Tensor product = at::einsum(a + "," + b + "->" + y, {c.in[0], c.in[1]});
+    if (!c.sum.defined()) return {product.contiguous()};
+    c.sum.add_(product);
+    return {at::Tensor()};
+  }
+  at::Tensor left = AsMatrix(c.in[0], a, p->m, p->a_transposed);
+  at::Tensor right = AsMatrix(c.in[1], b, p->k, p->b_transposed);
+  if (p->y_transposed) {
+    std::swap(left, right);
+    left = left.t();
+    right = right.t();
+  }
+  if (c.sum.defined()) {
+    c.sum.view({left.size(0), right.size(1)}).addmm_(left, right);
+    return {at::Tensor()};
+  }
   std::vector<int64_t> shape;
   for (const char letter : y) {
     const size_t in_a = a.find(letter);
     shape.push_back(in_a != std::string::npos ? c.in[0].size(static_cast<int64_t>(in_a))
                                               : c.in[1].size(static_cast<int64_t>(b.find(letter))));
   }
-  const at::Tensor product = p->y_transposed ? at::mm(right.t(), left.t()) : at::mm(left, right);
-  return {product.view(shape)};
+  return {at::mm(left, right).view(shape)};
 }
 
 Tensors BiasAdd(const Call& c) {

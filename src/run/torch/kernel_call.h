@@ -18,6 +18,7 @@ struct Call {
   const Op& op;
   Tensors& in;
   const KernelContext& context;
+  const at::Tensor& sum;  // to add the first output to; may be undefined
 
   // May the kernel compute into this input's memory?
   bool Owns(size_t i) const {

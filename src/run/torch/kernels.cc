@@ -85,8 +85,8 @@ static_assert(std::size(kKernels) == static_cast<size_t>(kOpKindCount));
 }  // namespace kernels
 
 std::vector<at::Tensor> RunKernel(const Graph& graph, const Op& op, std::vector<at::Tensor> inputs,
-                                  const KernelContext& context) {
-  return kernels::kKernels[static_cast<size_t>(op.kind)]({graph, op, inputs, context});
+                                  const KernelContext& context, const at::Tensor& sum) {
+  return kernels::kKernels[static_cast<size_t>(op.kind)]({graph, op, inputs, context, sum});
 }
 
 }  // namespace heddle

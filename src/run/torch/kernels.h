@@ -23,8 +23,9 @@ struct KernelContext {
   at::ScalarType dtype = at::kDouble;
 };
 
-// Outputs in the op's order. Updates change their inputs in place and return nothing.
+// Outputs in the op's order. Updates change their inputs in place and return nothing. An op whose
+// table entry says `adds` adds to `sum`, when that is given, and returns an undefined tensor.
 std::vector<at::Tensor> RunKernel(const Graph& graph, const Op& op, std::vector<at::Tensor> inputs,
-                                  const KernelContext& context);
+                                  const KernelContext& context, const at::Tensor& sum = {});
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "base/check.h"
@@ -63,6 +64,7 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
                              const DataSource& data, const TrainOptions& options,
                              const TensorsByName& values)
     : p_(program), g_(graph), data_(data), options_(options) {
+  const MemoryScope scope(memory_.get());
   for (const ProgramTensor& tensor : program.tensors) {
     const auto id = graph.FindTensor(tensor.name);
     HEDDLE_CHECK(id.has_value());
@@ -218,7 +220,18 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
   }
 }
 
+std::vector<at::Tensor> TorchExecutor::RunOp(const Op& op, std::vector<at::Tensor> inputs,
+                                             const KernelContext& context,
+                                             const at::Tensor& sum) const {
+  if (!listener_) return RunKernel(g_, op, std::move(inputs), context, sum);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<at::Tensor> outputs = RunKernel(g_, op, std::move(inputs), context, sum);
+  listener_(op, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return outputs;
+}
+
 void TorchExecutor::Compute(const Instruction& in, int64_t i) {
+  const MemoryScope scope(memory_.get());
   const Segment& segment = p_.segment(in.target);
   const CompiledSegment& compiled = Compile(in.target);
   std::vector<at::Tensor> live = TakeInputs(segment, compiled, in, i);
@@ -237,10 +250,13 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
       at::Tensor& value = live[op.inputs[k]];
       inputs[k] = op.last[k] ? std::move(value) : value;
     }
-    std::vector<at::Tensor> outputs = RunKernel(g_, *op.op, std::move(inputs), context);
+    const bool adds = InfoOf(op.op->kind).adds;
+    std::vector<at::Tensor> outputs =
+        RunOp(*op.op, std::move(inputs), context, adds ? live[op.outputs[0]] : at::Tensor());
     for (size_t o = 0; o < outputs.size(); ++o) {
       at::Tensor& value = live[op.outputs[o]];
-      if (value.defined()) {  // a sum of several, or of earlier microbatches
+      if (!outputs[o].defined()) continue;  // added
+      if (value.defined()) {                // a sum of several, or of earlier microbatches
         value.add_(outputs[o]);
       } else {
         value = std::move(outputs[o]);
@@ -252,10 +268,12 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
 }
 
 Payload TorchExecutor::Outgoing(const BufferRef& ref, int64_t i) {
+  const MemoryScope scope(memory_.get());
   return PayloadOf(Whole(ref, i).contiguous());
 }
 
 Payload TorchExecutor::Incoming(const BufferRef& ref, int64_t i) {
+  const MemoryScope scope(memory_.get());
   const Slice slice = p_.SliceOf(ref.tensor, ref.slice);
   std::vector<int64_t> shape;
   for (const Range& range : slice) shape.push_back(range.size());

@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -13,6 +15,7 @@
 #include "run/data/data_source.h"
 #include "run/executor.h"
 #include "run/torch/kernels.h"
+#include "run/torch/tensor_memory.h"
 #include "run/train_options.h"
 
 namespace heddle {
@@ -25,6 +28,9 @@ at::ScalarType ScalarOf(DType dtype);
 
 // Makes a parameter's or a state's first value.
 at::Tensor InitialTensor(const Graph& graph, TensorId tensor, const TrainOptions& options);
+
+// Hears of every op that ran, and for how long.
+using OpListener = std::function<void(const Op& op, double seconds)>;
 
 class TorchExecutor final : public Executor {
  public:
@@ -47,6 +53,9 @@ class TorchExecutor final : public Executor {
     options_.first_step = step;
     options_.first_sample = sample;
   }
+  void SetListener(OpListener listener) { listener_ = std::move(listener); }
+  // The bytes of this device's tensors, if tensor_memory.h is installed.
+  MemoryAccount& memory() { return *memory_; }
   // This device's part of a step's loss, once. Another thread may ask while this one works.
   double TakeLoss(int64_t step);
   // Gradients as the last update saw them (if TrainOptions says so), and the parameters and
@@ -85,9 +94,13 @@ class TorchExecutor final : public Executor {
   int64_t FirstSample(const Segment& segment, const Instruction& in, int64_t i) const;
   std::vector<at::Tensor> TakeInputs(const Segment& segment, const CompiledSegment& compiled,
                                      const Instruction& in, int64_t i);
+  std::vector<at::Tensor> RunOp(const Op& op, std::vector<at::Tensor> inputs,
+                                const KernelContext& context, const at::Tensor& sum) const;
   void KeepOutputs(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
                    int64_t i, std::vector<at::Tensor>& live);
 
+  // First: it outlives the tensors.
+  std::unique_ptr<MemoryAccount> memory_ = std::make_unique<MemoryAccount>();
   const Program& p_;
   const Graph& g_;
   const DataSource& data_;
@@ -99,6 +112,7 @@ class TorchExecutor final : public Executor {
   std::mutex losses_mutex_;
   std::map<int64_t, double> losses_;  // by step
   TensorsByName gradients_;
+  OpListener listener_;
 };
 
 }  // namespace heddle

@@ -1,0 +1,86 @@
+// A model on one device of this machine, ready to train a step at a time.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "choose/planners.h"
+#include "cluster/cluster.h"
+#include "plan/planning.h"
+#include "program/lower/lower.h"
+#include "run/data/synthetic.h"
+#include "run/torch/device_threads.h"
+
+namespace heddle {
+
+inline constexpr char kOneDevice[] = R"(
+schema = "heddle.cluster/1"
+[device_type.cpu]
+flops = "80 GFLOP/s"
+memory = "8 GiB"
+memory_bandwidth = "10 GB/s"
+[[node]]
+name = "a"
+devices = [{ type = "cpu", count = 1 }]
+)";
+
+inline double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+template <class Work>
+double Time(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+class OneDevice {
+ public:
+  OneDevice(const std::string& model, int64_t batch, int64_t microbatches,
+            const Profile* profile = nullptr)
+      : cluster_(ParseClusterToml(kOneDevice, "one").value()),
+        planning_(Planning::Make(OptionsOf(model, batch, microbatches), cluster_, profile).value()),
+        plan_(MakePlan("dp", planning_).value()),
+        program_(LowerPlan(plan_, planning_.graph).value()),
+        data_(MakeSyntheticData(planning_.graph, {})) {
+    TrainOptions train;
+    train.dtype = DType::kF32;
+    executors_ = MakeExecutors(program_, planning_.graph, *data_, train);
+  }
+
+  // Returns the loss.
+  double Step(int64_t step) {
+    executors_[0]->StartAt(step, step * planning_.graph.batch());
+    (void)RunThreads(program_, 1, executors_).ok();
+    return executors_[0]->TakeLoss(step);
+  }
+
+  const Graph& graph() const { return planning_.graph; }
+  const DataSource& data() const { return *data_; }
+  const Program& program() const { return program_; }
+  const Plan& plan() const { return plan_; }
+  TorchExecutor& executor() { return *executors_[0]; }
+
+ private:
+  static PlanOptions OptionsOf(const std::string& model, int64_t batch, int64_t microbatches) {
+    PlanOptions options;
+    options.model = model;
+    options.batch = batch;
+    options.microbatches = microbatches;
+    return options;
+  }
+
+  Cluster cluster_;
+  Planning planning_;
+  Plan plan_;
+  Program program_;
+  std::unique_ptr<DataSource> data_;
+  Executors executors_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,76 @@
+// heddle profile: measure a model's ops on this machine. heddle-worker does it.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/worker_process.h"
+
+namespace heddle {
+namespace {
+
+struct Flags {
+  std::vector<std::string> models;
+  std::vector<int64_t> rows = {1, 2, 4, 8};
+  int64_t steps = 5;
+  std::string type = "cpu";
+  std::string dtype = "f32";
+  std::string optimizer = "adam";
+  double clip = 0;
+  std::string output = "profile.json";
+  std::string cluster;
+};
+
+Status Run(const Flags& flags, const Terminal& terminal) {
+  if (!ParseOptimizer(flags.optimizer)) {
+    return BadInput("--optimizer", fmt::format("\"{}\" is unknown", flags.optimizer),
+                    std::string(kOptimizerChoices));
+  }
+  const auto dtype = ParseDType(flags.dtype);
+  if (dtype != DType::kF32 && dtype != DType::kF64) {
+    return BadInput("--dtype", fmt::format("\"{}\" is not measured here", flags.dtype),
+                    "fp32 or fp64");
+  }
+  for (const std::string& model : flags.models) {
+    HEDDLE_RETURN_IF_ERROR(BuildModel(model, {}));
+  }
+  const Json request = {
+      {"models", flags.models}, {"rows", flags.rows},      {"steps", flags.steps},
+      {"type", flags.type},     {"dtype", NameOf(*dtype)}, {"optimizer", flags.optimizer},
+      {"clip", flags.clip},     {"output", flags.output},  {"cluster", flags.cluster}};
+  std::vector<std::string> words = {"profile", request.dump()};
+  if (terminal.json) words.push_back("--json");
+  return BecomeWorker(std::move(words));
+}
+
+}  // namespace
+
+void AddProfileCommand(Commands& commands) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = commands.Add(
+      "profile", "Measure the ops of models on this machine, for plan --profile",
+      "heddle profile --model tiny-gpt --rows 4,8,16 -o profile.json --cluster this.toml");
+  command->add_option("--model", flags->models, "A zoo model; may be given several times")
+      ->required();
+  command->add_option("--rows", flags->rows, "Numbers of samples at once to measure")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--steps", flags->steps, "Training steps to time each op in")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--type", flags->type, "The device type to file the times under")
+      ->capture_default_str();
+  command->add_option("--dtype", flags->dtype, "fp32 or fp64")->capture_default_str();
+  command->add_option("--optimizer", flags->optimizer, std::string(kOptimizerChoices))
+      ->capture_default_str();
+  command->add_option("--clip", flags->clip, "As in plan")->capture_default_str();
+  command->add_option("-o,--output", flags->output, "The profile; one that is there is added to")
+      ->capture_default_str();
+  command->add_option("--cluster", flags->cluster,
+                      "Also measure the machine and write a cluster file of it");
+  commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
+}
+
+}  // namespace heddle

@@ -1,0 +1,29 @@
+#include "run/kernel_environment.h"
+
+#include <cstdlib>
+
+namespace heddle {
+namespace {
+
+// The newest kernels of OpenBLAS that this processor can run; null: let it find out.
+const char* IntelCore() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_is("intel")) return nullptr;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return "SKYLAKEX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "HASWELL";
+#endif
+  return nullptr;
+}
+
+}  // namespace
+
+void SetKernelEnvironment() {
+  setenv("OMP_NUM_THREADS", "1", 1);
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  if (const char* core = IntelCore()) setenv("OPENBLAS_CORETYPE", core, 0);
+}
+
+}  // namespace heddle

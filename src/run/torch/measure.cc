@@ -1,0 +1,163 @@
+#include "run/torch/measure.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "cost/op_cost.h"
+#include "program/lower/lower.h"
+#include "run/data/synthetic.h"
+#include "run/local_communicator.h"
+#include "run/torch/device_threads.h"
+
+namespace heddle {
+namespace {
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+template <class Work>
+double SecondsOf(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The median of some tries, after one to warm up.
+template <class Work>
+double MedianSecondsOf(const Work& work) {
+  constexpr int kTries = 9;
+  work();
+  std::vector<double> seconds;
+  for (int k = 0; k < kTries; ++k) seconds.push_back(SecondsOf(work));
+  return Median(std::move(seconds));
+}
+
+// All layers on one device, all samples at once.
+Result<Program> WholeOnOne(const Graph& graph) {
+  Plan plan;
+  plan.strategy = "measure";
+  plan.batch = graph.batch();
+  StagePlan stage;
+  stage.chunks = {{0, static_cast<int32_t>(graph.layers().size()) - 1}};
+  stage.devices = {"here"};
+  stage.shares = {1};
+  HEDDLE_ASSIGN(stage.order, ParseOrder("F B", "order"));
+  plan.pipelines = {{{stage}}};
+  return LowerPlan(plan, graph);
+}
+
+// There and back between two threads; half of it.
+double MessageSeconds(size_t bytes) {
+  constexpr int kRounds = 20;
+  LocalExchange exchange({});
+  std::vector<std::byte> here(bytes), there(bytes);
+  const auto play = [&](int32_t me, std::vector<std::byte>& memory, bool first) {
+    const auto communicator = exchange.ForDevice(me);
+    for (int round = 0; round < kRounds; ++round) {
+      const Payload payload{nullptr, memory.data(), bytes};
+      for (const bool sends : {first, !first}) {
+        (sends ? communicator->Send(1 - me, 0, payload) : communicator->Receive(1 - me, 0, payload))
+            ->Wait();
+      }
+    }
+  };
+  const double seconds = SecondsOf([&] {
+    std::thread other([&] { play(1, there, false); });
+    play(0, here, true);
+    other.join();
+  });
+  return seconds / (2 * kRounds);
+}
+
+}  // namespace
+
+Status MeasureModel(const MeasureOptions& options, Profile& profile,
+                    const std::function<void(const std::string&)>& note) {
+  for (const int64_t rows : options.rows) {
+    note(fmt::format("{}, {} samples at once", options.model, rows));
+    ModelOptions model = options.options;
+    model.batch = rows;
+    HEDDLE_ASSIGN(const Graph graph, BuildModel(options.model, model));
+    HEDDLE_ASSIGN(const Program program, WholeOnOne(graph));
+    const auto data = MakeSyntheticData(graph, {});
+    TrainOptions train;
+    train.dtype = model.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+    const Executors executors = MakeExecutors(program, graph, *data, train);
+    std::map<const Op*, std::vector<double>> seconds;
+    executors[0]->SetListener([&](const Op& op, double time) { seconds[&op].push_back(time); });
+    HEDDLE_RETURN_IF_ERROR(RunThreads(program, options.steps + 1, executors));
+    std::map<std::string, std::vector<double>> by_signature;
+    for (auto& [op, times] : seconds) {
+      times.erase(times.begin());  // the first step is cold
+      by_signature[SignatureOf(graph, *op, op->extents)].push_back(Median(times));
+    }
+    for (const auto& [signature, medians] : by_signature) {
+      double sum = 0;
+      for (const double median : medians) sum += median;
+      profile.Add(options.type, signature, Seconds{sum / static_cast<double>(medians.size())});
+    }
+  }
+  return Ok();
+}
+
+MachineSpeeds MeasureMachine() {
+  at::set_num_threads(1);
+  constexpr int64_t kMatrix = 1024;
+  constexpr int64_t kElements = int64_t{1} << 24;
+  constexpr size_t kLargeMessage = size_t{1} << 24;
+  MachineSpeeds speeds;
+  speeds.devices = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  speeds.memory = Bytes{sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / speeds.devices};
+  const at::Tensor a = at::randn({kMatrix, kMatrix}), b = at::randn({kMatrix, kMatrix});
+  at::Tensor c = at::empty({kMatrix, kMatrix});
+  const double product = MedianSecondsOf([&] { at::mm_out(c, a, b); });
+  speeds.flops = FlopRate{2.0 * kMatrix * kMatrix * kMatrix / product};
+  const at::Tensor from = at::ones({kElements});
+  at::Tensor to = at::empty({kElements});
+  const double copy = MedianSecondsOf([&] { to.copy_(from); });
+  speeds.memory_bandwidth = Bandwidth{2.0 * 4 * kElements / copy};
+  at::Tensor small = at::zeros({1});
+  constexpr int kSmall = 1000;
+  speeds.launch = Seconds{MedianSecondsOf([&] {
+                            for (int k = 0; k < kSmall; ++k) small.add_(1);
+                          }) /
+                          kSmall};
+  speeds.latency = Seconds{Median({MessageSeconds(8), MessageSeconds(8), MessageSeconds(8)})};
+  MessageSeconds(kLargeMessage);
+  const double large = MessageSeconds(kLargeMessage) - speeds.latency.value;
+  speeds.link = Bandwidth{static_cast<double>(kLargeMessage) / std::max(large, 1e-9)};
+  return speeds;
+}
+
+std::string ClusterText(const MachineSpeeds& s, const std::string& type) {
+  return fmt::format(
+      R"(# This machine, as heddle profile measured it: each core is a device.
+schema = "heddle.cluster/1"
+
+[device_type.{0}]
+flops = "{1:.1f} GFLOP/s"
+memory = "{2:.1f} GiB"
+memory_bandwidth = "{3:.2f} GB/s"
+launch = "{4:.2f} us"
+
+[[node]]
+name = "here"
+devices = [{{ type = "{0}", count = {5} }}]
+link = {{ bandwidth = "{6:.2f} GB/s", latency = "{7:.1f} us" }}
+)",
+      type, s.flops.value / 1e9, static_cast<double>(s.memory.value) / (1 << 30),
+      s.memory_bandwidth.value / 1e9, s.launch.value * 1e6, s.devices, s.link.value / 1e9,
+      s.latency.value * 1e6);
+}
+
+}  // namespace heddle

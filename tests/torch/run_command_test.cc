@@ -1,0 +1,92 @@
+// heddle run and heddle profile, from the command line.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/json_field.h"
+#include "cli/run_heddle.h"
+#include "support/scratch_folder.h"
+
+namespace heddle {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kModel[] = "'tiny-mlp?layers=6'";
+
+// A plan in the folder.
+std::string PlanIn(const ScratchFolder& folder, const std::string& strategy) {
+  const std::string path = folder / (strategy + ".json");
+  const Ran ran = RunHeddle("plan --strategy " + strategy + " --model " + kModel +
+                            " --batch 8 --cluster " + ClusterFile("mixed4") + " -o " + path);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  return path;
+}
+
+TEST(RunCommandTest, ItsKeys) {
+  const ScratchFolder folder;
+  const Ran ran = RunHeddle("run " + PlanIn(folder, "1f1b") + " --steps 4 --json --dir " +
+                            (folder / "run") + " --weights " + (folder / "w.safetensors"));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json json = ParseJson(ran.out, "run").value();
+  EXPECT_EQ(json["steps"], 4);
+  EXPECT_EQ(json["loss"].size(), 4U);
+  EXPECT_GT(json["measured_iteration_seconds"].get<double>(), 0);
+  EXPECT_GT(json["predicted_iteration_seconds"].get<double>(), 0);
+  EXPECT_EQ(json["emulated"], false);
+  EXPECT_EQ(json["parameter_hash"].get<std::string>().size(), 16U);
+  for (const char* file : {"config.json", "plan.json", "log.jsonl", "timeline.json",
+                           "checkpoints/step-00000004/tensors.safetensors"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder / (std::string("run/") + file))) << file;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "w.safetensors"));
+}
+
+TEST(RunCommandTest, GoesOnUnderAnotherPlan) {
+  const ScratchFolder folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(RunHeddle("run " + PlanIn(folder, "gpipe") + " --steps 3 --dir " + run).exit_code, 0);
+  const Ran ran = RunHeddle("run " + PlanIn(folder, "dp") + " --steps 5 --json --resume " + run);
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json json = ParseJson(ran.out, "run").value();
+  EXPECT_EQ(json["first_step"], 3);
+  EXPECT_EQ(json["loss"].size(), 2U);
+}
+
+TEST(RunCommandTest, BadInput) {
+  const ScratchFolder folder;
+  const std::string plan = PlanIn(folder, "dp");
+  EXPECT_EQ(RunHeddle("run /nonexistent.json").exit_code, 4);
+  EXPECT_EQ(RunHeddle("run " + plan + " --steps -1").exit_code, 2);
+  for (const char* flags :
+       {"--rate 0", "--schedule sometimes", "--validation 1", "--dtype bf16", "--data nowhere:x",
+        "--resume /nowhere", "--data libsvm:/does/not/exist"}) {
+    const Ran ran = RunHeddle("run " + plan + " " + flags + " --dir " + (folder / "bad"));
+    EXPECT_EQ(ran.exit_code, 4) << flags;
+    EXPECT_THAT(ran.err, HasSubstr("hint")) << flags;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "bad"));
+}
+
+TEST(ProfileCommandTest, IsUsedByPlan) {
+  const ScratchFolder folder;
+  const std::string profile = folder / "profile.json";
+  const std::string cluster = folder / "this.toml";
+  Ran ran = RunHeddle(std::string("profile --steps 2 --rows 4,8 --json --model ") + kModel +
+                      " -o " + profile + " --cluster " + cluster);
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json json = ParseJson(ran.out, "profile").value();
+  EXPECT_GT(json["ops"].get<int>(), 10);
+  EXPECT_GT(json["flops_per_second"].get<double>(), 1e8);
+  ran = RunHeddle(std::string("plan --strategy dp --batch 8 --json --model ") + kModel +
+                  " --cluster " + cluster + " --profile " + profile);
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_FALSE(ParseJson(ran.out, "plan").value()["profile_hash"].get<std::string>().empty());
+  EXPECT_EQ(RunHeddle("profile --model nonesuch -o " + profile).exit_code, 4);
+  EXPECT_EQ(RunHeddle(std::string("profile --rows 0 --model ") + kModel).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace heddle
