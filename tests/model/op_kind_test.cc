@@ -5,31 +5,10 @@
 
 #include "model/autodiff.h"
 #include "model/graph_builder.h"
+#include "op_text.h"
 
 namespace heddle {
 namespace {
-
-// "f32[4,8]"
-std::string TypeOf(const Graph& graph, const std::string& tensor) {
-  const Tensor& t = graph.tensor(graph.FindTensor(tensor).value());
-  std::string text = std::string(NameOf(t.dtype)) + "[";
-  for (size_t axis = 0; axis < t.shape.size(); ++axis) {
-    text += (axis == 0 ? "" : ",") + std::to_string(t.shape[axis]);
-  }
-  return text + "]";
-}
-
-const Op& OpOf(const Graph& graph, const std::string& name) {
-  return graph.op(graph.FindOp(name).value());
-}
-
-double FlopsOf(const Graph& graph, const std::string& name) {
-  return FlopsOf(OpOf(graph, name), OpOf(graph, name).extents).value;
-}
-
-int64_t TrafficOf(const Graph& graph, const std::string& name) {
-  return TrafficOf(graph, OpOf(graph, name), OpOf(graph, name).extents).value;
-}
 
 // x [4,6] times w [6,8], a bias, cross-entropy over 8 classes.
 Graph Linear(DType dtype = DType::kF32) {
