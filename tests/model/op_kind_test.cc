@@ -105,6 +105,21 @@ TEST(OpKindTest, LayerNormKeepsItsStatistics) {
   EXPECT_EQ(FlopsOf(graph, "ln"), 8 * (2 * 4 * 6));
 }
 
+TEST(OpKindTest, GradientsOfABlock) {
+  EXPECT_EQ(BackwardOf(Attention()),
+            "xent.dx cross_entropy_input bsV,bs,bs->bsV\n"
+            "gelu.dx gelu_backward bst,bst->bst\n"
+            "out.da einsum bsv,adv->bsad\n"
+            "out.db einsum bsad,bsv->adv\n"
+            "attn.dqkv attention_input bSaD,bSCaD,bSaD,baS->bSCaD|bSSaD\n"
+            "qkv.da einsum bscad,hcad->bsh\n"
+            "qkv.db einsum bsh,bscad->hcad\n"
+            "ln.dx layer_norm_input bsH,bsH,H,bs,bs->bsH\n"
+            "ln.dscale layer_norm_scale bsh,bsh,bs,bs->h\n"
+            "ln.dshift reduce_sum bsh->h\n"
+            "embed.dtable embedding_weight bsh,bs->vh|bsh\n");
+}
+
 TEST(OpKindTest, WorkFollowsTheRows) {
   const Graph graph = Attention();
   for (const Op& op : graph.ops()) {

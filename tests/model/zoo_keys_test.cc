@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/file.h"
 #include "model/layer_chain.h"
 #include "zoo_text.h"
 
@@ -93,6 +94,28 @@ std::string TestName(const testing::TestParamInfo<ZooEntry>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, ZooKeysTest, testing::ValuesIn(Zoo()), &TestName);
+
+std::string Grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<size_t>(at), ",");
+  }
+  return text;
+}
+
+// docs/models.md has every model with its number of parameters, and every key.
+TEST(ZooTest, IsDocumented) {
+  const std::string page = ReadFile(HEDDLE_SOURCE_DIR "/docs/models.md").value();
+  const auto says = [&](const std::string& text) { return page.find(text) != std::string::npos; };
+  for (const ZooEntry& entry : Zoo()) {
+    EXPECT_TRUE(says("`" + entry.name + "`")) << entry.name;
+    EXPECT_TRUE(says(Grouped(Build(entry.name).parameter_count()))) << entry.name;
+    for (const auto& item : entry.defaults) {
+      const std::string& key = item.first;
+      EXPECT_TRUE(says("`" + key + "`") || key.starts_with("blocks")) << key;
+    }
+  }
+}
 
 // No op is there for nothing: each but the profiled layer occurs in some model.
 TEST(ZooTest, UsesEveryOp) {

@@ -145,6 +145,35 @@ TEST(ZooVisionTest, StagesOfInception) {
   EXPECT_EQ(CountOf(graph, OpKind::kConcat), 11 + 2 * 2);  // of modules, and inside the last two
 }
 
+// "b7_1 1x1, b7_2 1x7" of a module: its convolutions in order, with their strides where not 1.
+std::string WindowsOf(const Graph& graph, const std::string& module) {
+  std::string text;
+  for (const Op& op : graph.ops()) {
+    if (op.kind != OpKind::kConv2d || !op.name.starts_with(module + ".")) continue;
+    const Window& window = op.attributes.window;
+    text += (text.empty() ? "" : ", ") + op.name.substr(module.size() + 1) + " " +
+            std::to_string(window.height) + "x" + std::to_string(window.width);
+    if (window.stride != 1) text += "/" + std::to_string(window.stride);
+  }
+  return text;
+}
+
+// Figures 5 to 7 of the paper, as released.
+TEST(ZooVisionTest, ModulesOfInception) {
+  const Graph graph = Build("inception-v3");
+  EXPECT_EQ(WindowsOf(graph, "a0"),
+            "b1 1x1, b5_1 1x1, b5_2 5x5, b3_1 1x1, b3_2 3x3, b3_3 3x3, bp 1x1");
+  EXPECT_EQ(WindowsOf(graph, "b"), "b3 3x3/2, b33_1 1x1, b33_2 3x3, b33_3 3x3/2");
+  EXPECT_EQ(WindowsOf(graph, "c0"),
+            "b1 1x1, b7_1 1x1, b7_2 1x7, b7_3 7x1, b77_1 1x1, b77_2 7x1, b77_3 1x7, b77_4 7x1, "
+            "b77_5 1x7, bp 1x1");
+  EXPECT_EQ(WindowsOf(graph, "d"),
+            "b3_1 1x1, b3_2 3x3/2, b7_1 1x1, b7_2 1x7, b7_3 7x1, b7_4 3x3/2");
+  EXPECT_EQ(WindowsOf(graph, "e0"),
+            "b1 1x1, b3_1 1x1, b33_1 1x1, b33_2 3x3, b3_row 1x3, b3_column 3x1, b33_row 1x3, "
+            "b33_column 3x1, bp 1x1");
+}
+
 TEST(ZooVisionTest, StagesOfVit) {
   const Graph graph = Build("vit", {.batch = 3});
   EXPECT_EQ(TypeOf(graph, "embed.y"), "f32[3,768,14,14]");

@@ -60,6 +60,21 @@ TEST(ScratchTest, BiasInPlace) {
   EXPECT_EQ(Scratch(graph, 0, 8), 4 * (8 * (100 + 2 + 1 + 2 + 2) + 1));
 }
 
+// h is added to tanh(h): tanh cannot write over it, and the sum not over tanh.y, which backward
+// reads. At the sum there are three of 100; behind it h goes.
+TEST(ScratchTest, NotInPlaceOfWhatIsReadAgain) {
+  GraphBuilder g(8, DType::kF32);
+  const TensorId x = g.Input("x", DType::kF32, {4});
+  const TensorId targets = g.Input("targets", DType::kI64, {});
+  g.BeginLayer("all");
+  const TensorId h = g.Einsum("up", "bk,kn->bn", x, g.Parameter("up.w", {4, 100}));
+  const TensorId sum = g.Add("sum", g.Tanh("tanh", h), h);
+  const TensorId y = g.Einsum("down", "bn,nv->bv", sum, g.Parameter("down.w", {100, 2}));
+  g.CrossEntropy("xent", y, targets);
+  AddTraining(g, {Optimizer::kSgd});
+  EXPECT_EQ(Scratch(g.Finish().value(), 0, 8), 4 * 8 * 300);
+}
+
 // Backward consumes f.y, the logits and lse, which were there before: what it needs is beyond them.
 //
 //   op         floats per sample beyond what was live before        and once
