@@ -47,7 +47,10 @@ TEST(ChunkMemoryTest, StatisticsOfABatch) {
   const ChunkMemory memory = MemoryOf(graph, ChainOf(graph), {.layers = {0, 0}});
   EXPECT_EQ(memory.statistics.value, 4 * (8 + 8));
   EXPECT_EQ(memory.in_flight.value, 4 * (8 * 3 * 3 + 8 + 1));  // conv.y, the logits, lse
-  EXPECT_EQ((memory.Peak(1, 9) - memory.Peak(1, 8)), memory.in_flight + memory.statistics);
+  EXPECT_EQ(memory.Peak(1, 9) - memory.Peak(1, 8), memory.in_flight + memory.statistics);
+  // Backward has them before it makes sums of its own.
+  const ChunkSegments segments = SegmentsOf(graph, ChainOf(graph), {.layers = {0, 0}});
+  EXPECT_EQ(memory.at_work[1].fixed, memory.statistics + ScratchOf(graph, segments.segments[1], 0));
 }
 
 TEST(ChunkMemoryTest, SgdHasNoState) {

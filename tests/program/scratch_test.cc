@@ -93,6 +93,26 @@ TEST(ScratchTest, BackwardInPlace) {
   EXPECT_EQ(ScratchOf(graph, backward, 8).value, 4 * (8 * (100 - 1) + 200));
 }
 
+// h is added to relu(h): the gradient of the sum is read by ReLU's backward and once more behind
+// it, so that ReLU's backward cannot write over it.
+//
+//   op         floats per sample beyond what was live before
+//   xent.dx    targets 2, d.mean.y in place of the logits
+//   mean.dx    d.sum.y 100, less the lse that has gone: 99
+//   f.dx       d.h 100 more, less d.mean.y: 197; behind it f.y goes
+//   f.dx.sum   in place of d.sum.y: 97
+TEST(ScratchTest, BackwardNotInPlaceOfWhatIsReadAgain) {
+  GraphBuilder g(8, DType::kF32);
+  const TensorId x = g.Input("x", DType::kF32, {1, 5, 10});
+  const TensorId targets = g.Input("targets", DType::kI64, {});
+  g.BeginLayer("all");
+  const TensorId h = g.Conv2d("conv", x, g.Parameter("w", {2, 1, 1, 1}), {});
+  const TensorId sum = g.Add("sum", g.Relu("f", h), h);
+  g.CrossEntropy("xent", g.Mean("mean", sum), targets);
+  AddTraining(g, {Optimizer::kSgd});
+  EXPECT_EQ(Scratch(g.Finish().value(), 1, 8), 4 * 8 * 197);
+}
+
 // Statistics do not grow with the samples.
 TEST(ScratchTest, BatchStatistics) {
   GraphBuilder g(8, DType::kF32);
