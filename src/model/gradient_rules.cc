@@ -150,6 +150,11 @@ void ClassToken(GradientWriter& w, const Op& op, TensorId dy) {
   w.Contribute(op, OpKind::kClassTokenWeight, ".dtoken", "bSh->h|bh", {dy}, op.inputs[1].tensor);
 }
 
+// Every position is written, all but the first with zeros.
+void SelectFirst(GradientWriter& w, const Op& op, TensorId dy) {
+  w.Contribute(op, OpKind::kSelectFirstInput, ".dx", "bh->bSh", {dy}, op.inputs[0].tensor);
+}
+
 void Route(GradientWriter& w, const Op& op, TensorId dy) {
   w.Contribute(op, OpKind::kRouteInput, ".dx", "bS,bS->bSE|bSE", {dy, op.outputs[1].tensor},
                op.inputs[0].tensor, op.attributes);
@@ -239,7 +244,7 @@ constexpr KindRule kRules[] = {
     {OpKind::kConcat, Concat},
     {OpKind::kBatchNorm, BatchNorm},
     {OpKind::kClassToken, ClassToken},
-    {OpKind::kSelectFirst, Transposed<OpKind::kSelectFirstInput>},
+    {OpKind::kSelectFirst, SelectFirst},
     {OpKind::kSoftmax, FromOutput<OpKind::kSoftmaxBackward>},
     {OpKind::kRoute, Route},
     {OpKind::kDispatch, Dispatch},

@@ -5,31 +5,10 @@
 
 #include "model/autodiff.h"
 #include "model/graph_builder.h"
+#include "op_text.h"
 
 namespace heddle {
 namespace {
-
-// "f32[4,8]"
-std::string TypeOf(const Graph& graph, const std::string& tensor) {
-  const Tensor& t = graph.tensor(graph.FindTensor(tensor).value());
-  std::string text = std::string(NameOf(t.dtype)) + "[";
-  for (size_t axis = 0; axis < t.shape.size(); ++axis) {
-    text += (axis == 0 ? "" : ",") + std::to_string(t.shape[axis]);
-  }
-  return text + "]";
-}
-
-const Op& OpOf(const Graph& graph, const std::string& name) {
-  return graph.op(graph.FindOp(name).value());
-}
-
-double FlopsOf(const Graph& graph, const std::string& name) {
-  return FlopsOf(OpOf(graph, name), OpOf(graph, name).extents).value;
-}
-
-int64_t TrafficOf(const Graph& graph, const std::string& name) {
-  return TrafficOf(graph, OpOf(graph, name), OpOf(graph, name).extents).value;
-}
 
 // x [4,6] times w [6,8], a bias, cross-entropy over 8 classes.
 Graph Linear(DType dtype = DType::kF32) {
@@ -124,6 +103,21 @@ TEST(OpKindTest, LayerNormKeepsItsStatistics) {
   EXPECT_EQ(TypeOf(graph, "ln.mean"), "f32[2,4]");
   EXPECT_EQ(TypeOf(graph, "ln.rstd"), "f32[2,4]");
   EXPECT_EQ(FlopsOf(graph, "ln"), 8 * (2 * 4 * 6));
+}
+
+TEST(OpKindTest, GradientsOfABlock) {
+  EXPECT_EQ(BackwardOf(Attention()),
+            "xent.dx cross_entropy_input bsV,bs,bs->bsV\n"
+            "gelu.dx gelu_backward bst,bst->bst\n"
+            "out.da einsum bsv,adv->bsad\n"
+            "out.db einsum bsad,bsv->adv\n"
+            "attn.dqkv attention_input bSaD,bSCaD,bSaD,baS->bSCaD|bSSaD\n"
+            "qkv.da einsum bscad,hcad->bsh\n"
+            "qkv.db einsum bsh,bscad->hcad\n"
+            "ln.dx layer_norm_input bsH,bsH,H,bs,bs->bsH\n"
+            "ln.dscale layer_norm_scale bsh,bsh,bs,bs->h\n"
+            "ln.dshift reduce_sum bsh->h\n"
+            "embed.dtable embedding_weight bsh,bs->vh|bsh\n");
 }
 
 TEST(OpKindTest, WorkFollowsTheRows) {

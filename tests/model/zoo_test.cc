@@ -4,25 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "model/model_spec.h"
+#include "zoo_text.h"
 
 namespace heddle {
 namespace {
 
 using testing::HasSubstr;
-
-Graph Build(const std::string& spec, const ModelOptions& options = {}) {
-  Result<Graph> graph = BuildModel(spec, options);
-  EXPECT_TRUE(graph.ok()) << spec << ": " << graph.error().ToString();
-  return std::move(graph).value();
-}
-
-std::string ErrorOf(const std::string& spec, const ModelOptions& options = {}) {
-  const Result<Graph> graph = BuildModel(spec, options);
-  EXPECT_FALSE(graph.ok()) << spec;
-  if (graph.ok()) return "";
-  EXPECT_EQ(graph.error().kind, ErrorKind::kBadInput);
-  return graph.error().ToString();
-}
 
 // GPT-2 "small", "medium", "large", XL: Radford et al. 2019, counted in the released weights.
 TEST(ZooTest, ParametersOfGpt2) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/autodiff.h"
 #include "model/zoo.h"
 #include "program/check/check.h"
 #include "program/lower/lower.h"
@@ -32,6 +33,26 @@ TEST(ChunkMemoryTest, LowPrecisionKeepsMasterWeights) {
   EXPECT_EQ(memory.states.value, 3 * 4 * parameters);  // Adam and the f32 master
 }
 
+// Per microbatch, not per sample: mean and variance of 8 channels, four bytes each.
+TEST(ChunkMemoryTest, StatisticsOfABatch) {
+  GraphBuilder g(8, DType::kF32);
+  TensorId x = g.Input("x", DType::kF32, {8, 3, 3});
+  const TensorId targets = g.Input("targets", DType::kI64, {});
+  g.BeginLayer("all");
+  x = g.Conv2d("conv", x, g.Parameter("w", {8, 8, 1, 1}), {});
+  x = g.BatchNorm("bn", x, g.Parameter("scale", {8}), g.Parameter("shift", {8}));
+  g.CrossEntropy("xent", g.Mean("mean", x), targets);
+  AddTraining(g, {Optimizer::kSgd});
+  const Graph graph = g.Finish().value();
+  const ChunkMemory memory = MemoryOf(graph, ChainOf(graph), {.layers = {0, 0}});
+  EXPECT_EQ(memory.statistics.value, 4 * (8 + 8));
+  EXPECT_EQ(memory.in_flight.value, 4 * (8 * 3 * 3 + 8 + 1));  // conv.y, the logits, lse
+  EXPECT_EQ(memory.Peak(1, 9) - memory.Peak(1, 8), memory.in_flight + memory.statistics);
+  // Backward has them before it makes sums of its own.
+  const ChunkSegments segments = SegmentsOf(graph, ChainOf(graph), {.layers = {0, 0}});
+  EXPECT_EQ(memory.at_work[1].fixed, memory.statistics + ScratchOf(graph, segments.segments[1], 0));
+}
+
 TEST(ChunkMemoryTest, SgdHasNoState) {
   const Graph graph = BuildModel("tiny-mlp", {.batch = 8, .optimizer = Optimizer::kSgd}).value();
   EXPECT_EQ(MemoryOf(graph, ChainOf(graph), {.layers = {0, 3}}).states.value, 0);
@@ -49,10 +70,12 @@ TEST(ChunkMemoryTest, RecomputationKeepsOnlyWhatCrosses) {
 
 // Against the checker: never less than what a Program needs, and not much more.
 TEST(ChunkMemoryTest, PeakBoundsTheCheckersPeak) {
-  for (const char* model :
-       {"tiny-gpt?layers=4", "mlp?layers=6&hidden=512", "gpt?layers=2&seq=128"}) {
+  for (const char* model : {"tiny-gpt?layers=4", "mlp?layers=6&hidden=512", "gpt?layers=2&seq=128",
+                            "tiny-moe", "vgg19?width=8&hidden=64&image=32", "vit?layers=2&image=64",
+                            "inception-v3?width=4&image=75",
+                            "resnet152?width=8&image=32&blocks1=2&blocks2=2&blocks3=2&blocks4=2"}) {
     for (const bool recompute : {false, true}) {
-      for (const int microbatches : {1, 4}) {
+      for (const int microbatches : {1, 4, 16}) {
         const Graph graph = BuildModel(model, {.batch = 16}).value();
         const LayerChain chain = ChainOf(graph);
         Plan plan;

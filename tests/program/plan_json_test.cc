@@ -90,6 +90,30 @@ TEST(PlanJsonTest, ProfileHashIsOptional) {
   EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().profile_hash, "1234");
 }
 
+TEST(PlanJsonTest, ClipIsOptional) {
+  Plan plan = TwoStages();
+  EXPECT_FALSE(PlanToJson(plan).contains("clip"));
+  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().clip, 0);
+  plan.clip = 0.1;
+  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().clip, 0.1);
+  EXPECT_EQ(TextOf(ParsePlan(TextOf(plan), "plan.json").value()), TextOf(plan));
+  for (const Json& value : {Json(0), Json(-1.5)}) {
+    EXPECT_EQ(ErrorAfter([&](Json& j) { j["clip"] = value; }),
+              "plan.json: clip is not above 0\n  hint: leave it out: nothing is clipped");
+  }
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["clip"] = "1"; }), HasSubstr("clip: found string"));
+}
+
+TEST(PlanJsonTest, EveryOptimizer) {
+  for (const Optimizer optimizer : kOptimizers) {
+    Plan plan = TwoStages();
+    plan.optimizer = optimizer;
+    EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().optimizer, optimizer);
+  }
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["optimizer"] = "lamb"; }),
+              HasSubstr("\"lamb\" is unknown\n  hint: sgd, momentum, adam or adamw"));
+}
+
 TEST(PlanJsonTest, KeysThatToolsRelyOn) {
   const Json json = PlanToJson(TwoStages());
   for (const char* key : {"schema", "strategy", "iteration_seconds", "schedule_bound_seconds",

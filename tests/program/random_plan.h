@@ -10,6 +10,7 @@
 #include <random>
 
 #include "hand_plans.h"
+#include "model/random_graph.h"
 #include "model/skip_graphs.h"
 #include "model/zoo.h"
 
@@ -31,7 +32,14 @@ class RandomPlan {
   bool Maybe() { return Upto(1) == 1; }
 
   Graph MakeGraph() {
-    if (Upto(3) == 0) {
+    const int kind = Upto(5);
+    if (kind < 2) {
+      const ModelOptions options{.batch = batch_,
+                                 .optimizer = Maybe() ? Optimizer::kMomentum : Optimizer::kAdamW,
+                                 .clip = Maybe() ? 1.0 : 0.0};
+      return RandomGraph(random_, options).Make();
+    }
+    if (kind == 2) {
       const std::string spec = fmt::format(
           "tiny-gpt?layers={}&hidden=4&heads=2&vocab=8&seq=2&tied={}", 1 + Upto(3), Upto(1));
       return BuildModel(spec, {.batch = batch_}).value();

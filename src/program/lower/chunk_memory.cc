@@ -17,6 +17,17 @@ Bytes PerSample(const Graph& graph, const std::set<TensorId>& tensors) {
   return bytes;
 }
 
+// Activations without a sample axis: statistics of the samples computed together.
+Bytes StatisticsOf(const Graph& graph, const std::set<TensorId>& tensors) {
+  Bytes bytes;
+  for (const TensorId id : tensors) {
+    const Tensor& tensor = graph.tensor(id);
+    const bool flows = tensor.role == Role::kActivation || tensor.role == Role::kGradient;
+    if (flows && !tensor.per_sample) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
 const Cut* CutAfter(const LayerChain& chain, int layer) {
   const bool inside = layer >= 0 && layer < static_cast<int>(chain.cuts.size());
   return inside ? &chain.cuts[static_cast<size_t>(layer)] : nullptr;
@@ -28,8 +39,8 @@ Bytes ChunkMemory::Peak(int64_t rows, int64_t microbatches_in_flight) const {
   Bytes working;
   for (const Line& line : at_work) working = std::max(working, line.fixed + line.per_sample * rows);
   const int64_t others = std::max<int64_t>(0, microbatches_in_flight - 1);
-  return weights + states + gradients + in_flight * (rows * others) +
-         std::max(working, in_flight * rows);
+  return weights + states + gradients + (in_flight * rows + statistics) * others +
+         std::max(working, in_flight * rows + statistics);
 }
 
 ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOptions& options) {
@@ -66,7 +77,7 @@ ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOpt
       const Op& op = graph.op(id);
       workspace = std::max(workspace, WorkspaceOf(graph, op, ExtentsForRows(op, kMany)));
     }
-    const Bytes fixed = ScratchOf(graph, segment, 0) + workspace;
+    const Bytes fixed = StatisticsOf(graph, live) + ScratchOf(graph, segment, 0) + workspace;
     const Bytes slope = ScratchOf(graph, segment, kMany + 1) - ScratchOf(graph, segment, kMany);
     memory.at_work.push_back({fixed, PerSample(graph, live) + slope});
     for (const TensorPort& port : segment.ports) {
@@ -74,7 +85,10 @@ ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOpt
       if (port.use == PortUse::kConsume) live.erase(port.tensor);
     }
     const bool first = &segment == &segments.segments.front();
-    if (first) memory.in_flight = PerSample(graph, live);
+    if (first) {
+      memory.in_flight = PerSample(graph, live);
+      memory.statistics = StatisticsOf(graph, live);
+    }
   }
   return memory;
 }

@@ -20,7 +20,8 @@ struct ChunkMemory {
   Bytes weights;
   Bytes states;
   Bytes gradients;
-  Bytes in_flight;  // of one sample, from its forward to its backward
+  Bytes in_flight;   // of one sample, from its forward to its backward
+  Bytes statistics;  // of one microbatch in flight, however many samples it has
   struct Line {
     Bytes fixed;
     Bytes per_sample;
