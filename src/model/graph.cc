@@ -281,6 +281,12 @@ Bytes WorkspaceOf(const Graph& graph, const Op& op, std::span<const int64_t> ext
     case OpKind::kCrossAttentionQuery:
     case OpKind::kCrossAttentionContext:
       return scores('T') * 2;
+    case OpKind::kConv2dWeight:  // libtorch asks for the weight, whose values do not matter
+      return Bytes{ElementsOf(op, op.outputs[0], extents) *
+                   SizeOf(graph.tensor(op.outputs[0].tensor).dtype)};
+    case OpKind::kBatchNormSums:  // one sample
+      return Bytes{ElementsOf(op, op.inputs[0], extents) / std::max<int64_t>(1, extent('b')) *
+                   SizeOf(graph.tensor(op.inputs[0].tensor).dtype)};
     case OpKind::kCrossEntropy:
       return bytes(ElementsOf(op, op.inputs[0], extents), extent('V'));
     default:

@@ -50,7 +50,9 @@ TEST(ChunkMemoryTest, StatisticsOfABatch) {
   EXPECT_EQ(memory.Peak(1, 9) - memory.Peak(1, 8), memory.in_flight + memory.statistics);
   // Backward has them before it makes sums of its own.
   const ChunkSegments segments = SegmentsOf(graph, ChainOf(graph), {.layers = {0, 0}});
-  EXPECT_EQ(memory.at_work[1].fixed, memory.statistics + ScratchOf(graph, segments.segments[1], 0));
+  const Bytes workspace{4 * 8 * 3 * 3};  // one sample, for the sums
+  EXPECT_EQ(memory.at_work[1].fixed,
+            memory.statistics + ScratchOf(graph, segments.segments[1], 0) + workspace);
 }
 
 TEST(ChunkMemoryTest, SgdHasNoState) {
@@ -103,7 +105,7 @@ TEST(ChunkMemoryTest, PeakBoundsTheCheckersPeak) {
         // It counts the largest workspace, which may not be needed where the peak is.
         const double workspace = 2 * 4 * static_cast<double>(kWorkspaceElements);
         EXPECT_LE(static_cast<double>(bound.value),
-                  1.15 * static_cast<double>(verdict.memory[0].peak.value) + workspace)
+                  1.2 * static_cast<double>(verdict.memory[0].peak.value) + workspace)
             << model << recompute << microbatches;
       }
     }
