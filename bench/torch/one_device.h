@@ -39,6 +39,27 @@ double Time(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Another source, with the time it takes.
+class TimedData final : public DataSource {
+ public:
+  explicit TimedData(std::unique_ptr<DataSource> inner) : inner_(std::move(inner)) {}
+  std::string Describe() const override { return inner_->Describe(); }
+  int64_t train_samples() const override { return inner_->train_samples(); }
+  int64_t validation_samples() const override { return inner_->validation_samples(); }
+  std::vector<double> Train(TensorId input, int64_t first, int64_t count) const override {
+    std::vector<double> values;
+    seconds += Time([&] { values = inner_->Train(input, first, count); });
+    return values;
+  }
+  std::vector<double> Validation(TensorId input, int64_t first, int64_t count) const override {
+    return inner_->Validation(input, first, count);
+  }
+  mutable double seconds = 0;  // one thread at a time
+
+ private:
+  std::unique_ptr<DataSource> inner_;
+};
+
 class OneDevice {
  public:
   OneDevice(const std::string& model, int64_t batch, int64_t microbatches,
@@ -50,7 +71,7 @@ class OneDevice {
         data_(MakeSyntheticData(planning_.graph, {})) {
     TrainOptions train;
     train.dtype = DType::kF32;
-    executors_ = MakeExecutors(program_, planning_.graph, *data_, train);
+    executors_ = MakeExecutors(program_, planning_.graph, data_, train);
   }
 
   // Returns the loss.
@@ -61,7 +82,7 @@ class OneDevice {
   }
 
   const Graph& graph() const { return planning_.graph; }
-  const DataSource& data() const { return *data_; }
+  TimedData& data() { return data_; }
   const Program& program() const { return program_; }
   const Plan& plan() const { return plan_; }
   TorchExecutor& executor() { return *executors_[0]; }
@@ -79,7 +100,7 @@ class OneDevice {
   Planning planning_;
   Plan plan_;
   Program program_;
-  std::unique_ptr<DataSource> data_;
+  TimedData data_;
   Executors executors_;
 };
 

@@ -6,32 +6,72 @@
 #include "one_device.h"
 #include "run/local_communicator.h"
 #include "run/torch/tensor_memory.h"
+#include "run/worker.h"
 
 namespace heddle {
 namespace {
 
-// Wall time of a step less the time inside kernels, per instruction. Loading data counts.
+// Forwards to another executor and adds up the time it takes.
+class TimedExecutor final : public Executor {
+ public:
+  explicit TimedExecutor(Executor& inner) : inner_(inner) {}
+  void Compute(const Instruction& compute, int64_t i) override {
+    seconds += Time([&] { inner_.Compute(compute, i); });
+  }
+  Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
+  Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
+  Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
+  void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
+  void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
+    inner_.Alias(name, buffer, i);
+  }
+  DType dtype() const override { return inner_.dtype(); }
+  double seconds = 0;
+
+ private:
+  Executor& inner_;
+};
+
+// Per instruction: `worker_us` is the walk over the list, around the executor; `executor_us` what
+// the executor does around kernels and loading data, finding and freeing tensors for all ops of a
+// segment; `per_op_us` the same per op.
 void BM_OverheadPerInstruction(benchmark::State& state) {
   InstallTensorMemory();
   OneDevice one("tiny-gpt", 16, 16);
+  TimedExecutor timed(one.executor());
+  LocalExchange exchange(LocalExchange::GroupsOf(one.program()));
+  const auto communicator = exchange.ForDevice(0);
   double kernels = 0;
-  one.executor().SetListener([&](const Op&, double seconds) { kernels += seconds; });
-  const auto instructions = static_cast<double>(one.program().instruction_count());
-  std::vector<double> overheads;
-  int64_t step = 0;
+  int64_t ops = 0;
+  one.executor().SetListener([&](const Op&, double seconds) {
+    kernels += seconds;
+    ++ops;
+  });
+  WorkerOptions options;
+  options.repetitions = 4;
+  const auto instructions =
+      static_cast<double>(options.repetitions * one.program().instruction_count());
+  std::vector<double> worker, executor, per_op;
   for (auto _ : state) {
-    kernels = 0;
-    const double seconds = Time([&] { one.Step(step++); });
-    overheads.push_back((seconds - kernels) / instructions);
+    kernels = timed.seconds = one.data().seconds = 0;
+    ops = 0;
+    const double seconds =
+        Time([&] { (void)RunDevice(one.program(), 0, timed, *communicator, options).ok(); });
+    const double around = timed.seconds - kernels - one.data().seconds;
+    worker.push_back((seconds - timed.seconds) / instructions);
+    executor.push_back(around / instructions);
+    per_op.push_back(around / static_cast<double>(ops));
     state.SetIterationTime(seconds);
   }
   state.counters["instructions"] = instructions;
-  state.counters["overhead_us"] = 1e6 * Median(overheads);
+  state.counters["worker_us"] = 1e6 * Median(worker);
+  state.counters["executor_us"] = 1e6 * Median(executor);
+  state.counters["per_op_us"] = 1e6 * Median(per_op);
 }
 BENCHMARK(BM_OverheadPerInstruction)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond)
-    ->Iterations(30);
+    ->Iterations(10);
 
 // A message of 64 bytes between two devices, both ends posted by one thread.
 void BM_PostLocalMessage(benchmark::State& state) {

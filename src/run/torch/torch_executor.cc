@@ -1,6 +1,7 @@
 #include "run/torch/torch_executor.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <chrono>
@@ -45,9 +46,23 @@ at::ScalarType ScalarOf(DType dtype) {
 
 at::Tensor ToTensor(const std::vector<double>& values, const std::vector<int64_t>& shape,
                     DType dtype) {
-  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(at::kDouble));
-  std::copy(values.begin(), values.end(), tensor.data_ptr<double>());
-  return tensor.to(ScalarOf(dtype));
+  const at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(ScalarOf(dtype)));
+  const auto fill = [&](auto* out) {
+    std::transform(values.begin(), values.end(), out, [](double value) {
+      return static_cast<std::remove_pointer_t<decltype(out)>>(value);
+    });
+  };
+  switch (tensor.scalar_type()) {
+    case at::kDouble:
+      fill(tensor.data_ptr<double>());
+      break;
+    case at::kLong:
+      fill(tensor.data_ptr<int64_t>());
+      break;
+    default:
+      fill(tensor.data_ptr<float>());
+  }
+  return tensor;
 }
 
 at::Tensor InitialTensor(const Graph& graph, TensorId id, const TrainOptions& options) {
@@ -64,6 +79,7 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
                              const DataSource& data, const TrainOptions& options,
                              const TensorsByName& values)
     : p_(program), g_(graph), data_(data), options_(options) {
+  const c10::InferenceMode no_autograd;
   const MemoryScope scope(memory_.get());
   for (const ProgramTensor& tensor : program.tensors) {
     const auto id = graph.FindTensor(tensor.name);
@@ -80,11 +96,11 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
     const auto given = values.find(graph.tensor(id).name);
     const at::Tensor whole =
         given != values.end() ? given->second : InitialTensor(graph, id, options);
-    const Slice slice = p_.SliceOf(ref.tensor, ref.slice);
-    const at::Tensor part = Narrow(whole, p_.SliceOf(ref.tensor, -1), slice).contiguous();
+    const SlicePtr slice = SliceFor(ref.tensor, ref.slice);
+    const at::Tensor part = Narrow(whole, p_.SliceOf(ref.tensor, -1), *slice).contiguous();
     // Others may start from the same values: who updates needs its own.
     const bool shared = given != values.end() && options.training;
-    buffers_[KeyOf(ref, 0)].parts = {{slice, shared ? part.clone() : part}};
+    buffers_[KeyOf(ref, 0)].part = {slice, shared ? part.clone() : part};
   }
 }
 
@@ -111,7 +127,8 @@ const TorchExecutor::CompiledSegment& TorchExecutor::Compile(int32_t id) {
   std::set<size_t> kept;  // what leaves the segment
   for (const Port& port : p_.segment(id).ports) {
     const TensorId tensor = graph_tensor_[static_cast<size_t>(port.tensor)];
-    compiled.ports.push_back({place_of(tensor), tensor, g_.tensor(tensor).role});
+    compiled.ports.push_back(
+        {place_of(tensor), tensor, g_.tensor(tensor).role, SliceFor(port.tensor, port.slice)});
     if (port.use != PortUse::kRead && port.use != PortUse::kConsume) kept.insert(place_of(tensor));
   }
   compiled.places = places.size();
@@ -129,25 +146,37 @@ const TorchExecutor::CompiledSegment& TorchExecutor::Compile(int32_t id) {
   return compiled;
 }
 
-// The part of a buffer that `ref` means; parts that came apart are joined first.
-at::Tensor TorchExecutor::Whole(const BufferRef& ref, int64_t i) {
+TorchExecutor::SlicePtr TorchExecutor::SliceFor(int32_t tensor, int32_t slice) {
+  SlicePtr& found = slices_[{tensor, slice}];
+  if (found == nullptr) found = std::make_shared<const Slice>(p_.SliceOf(tensor, slice));
+  return found;
+}
+
+// Parts that came apart become one, along the axis in which they differ.
+void TorchExecutor::Join(Buffer& buffer) {
+  std::vector<Part> parts = std::move(buffer.more);
+  parts.push_back(std::move(buffer.part));
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return *a.slice < *b.slice; });
+  size_t axis = 0;
+  while ((*parts[0].slice)[axis] == (*parts[1].slice)[axis]) ++axis;
+  std::vector<at::Tensor> tensors;
+  for (const Part& part : parts) tensors.push_back(part.tensor);
+  Slice joined = *parts.front().slice;
+  joined[axis].end = (*parts.back().slice)[axis].end;
+  buffer.more.clear();
+  buffer.part = {std::make_shared<const Slice>(std::move(joined)),
+                 at::cat(tensors, static_cast<int64_t>(axis))};
+}
+
+// The part of a buffer that `ref` means.
+at::Tensor TorchExecutor::Whole(const BufferRef& ref, const SlicePtr& wanted, int64_t i) {
   Buffer& buffer = buffers_.at(KeyOf(ref, i));
-  const Slice wanted = p_.SliceOf(ref.tensor, ref.slice);
-  if (buffer.parts.size() > 1) {
-    std::sort(buffer.parts.begin(), buffer.parts.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    size_t axis = 0;
-    while (buffer.parts[0].first[axis] == buffer.parts[1].first[axis]) ++axis;
-    std::vector<at::Tensor> tensors;
-    for (const auto& part : buffer.parts) tensors.push_back(part.second);
-    Slice joined = buffer.parts.front().first;
-    joined[axis].end = buffer.parts.back().first[axis].end;
-    buffer.parts = {{joined, at::cat(tensors, static_cast<int64_t>(axis))}};
-  }
-  const auto& [slice, tensor] = buffer.parts[0];
+  if (!buffer.more.empty()) Join(buffer);
+  const auto& [slice, tensor] = buffer.part;
   // A collective's operand names no slice: it means all that is here.
-  if (ref.slice < 0 && !Contains(slice, wanted)) return tensor;
-  return Narrow(tensor, slice, wanted);
+  if (slice == wanted || (ref.slice < 0 && !Contains(*slice, *wanted))) return tensor;
+  return Narrow(tensor, *slice, *wanted);
 }
 
 at::Tensor TorchExecutor::LoadInput(TensorId id, int64_t rows, int64_t first_sample, int64_t body) {
@@ -190,7 +219,7 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
     const bool adds =
         port.use == PortUse::kAccumulate || (port.use == PortUse::kAdd && in.accumulate);
     if (port.use == PortUse::kWrite || (port.use == PortUse::kAdd && !adds)) continue;
-    live[at.place] = Whole(ref, i);
+    live[at.place] = Whole(ref, at.slice, i);
     if (port.use != PortUse::kConsume) continue;
     if (segment.phase == SegmentPhase::kUpdate && options_.keep_gradients) {
       gradients_[g_.tensor(at.tensor).name] = live[at.place];
@@ -216,7 +245,7 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
     }
     if (!value.defined()) value = Zeros(at.tensor);  // a segment without ops
     const BufferRef ref = BufferOf(port, in);
-    buffers_[KeyOf(ref, i)].parts = {{p_.SliceOf(ref.tensor, ref.slice), value.contiguous()}};
+    buffers_[KeyOf(ref, i)].part = {at.slice, value.contiguous()};
   }
 }
 
@@ -231,6 +260,7 @@ std::vector<at::Tensor> TorchExecutor::RunOp(const Op& op, std::vector<at::Tenso
 }
 
 void TorchExecutor::Compute(const Instruction& in, int64_t i) {
+  const c10::InferenceMode no_autograd;
   const MemoryScope scope(memory_.get());
   const Segment& segment = p_.segment(in.target);
   const CompiledSegment& compiled = Compile(in.target);
@@ -269,20 +299,27 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
 
 Payload TorchExecutor::Outgoing(const BufferRef& ref, int64_t i) {
   const MemoryScope scope(memory_.get());
-  return PayloadOf(Whole(ref, i).contiguous());
+  return PayloadOf(Whole(ref, SliceFor(ref.tensor, ref.slice), i).contiguous());
 }
 
 Payload TorchExecutor::Incoming(const BufferRef& ref, int64_t i) {
   const MemoryScope scope(memory_.get());
-  const Slice slice = p_.SliceOf(ref.tensor, ref.slice);
+  const SlicePtr slice = SliceFor(ref.tensor, ref.slice);
   std::vector<int64_t> shape;
-  for (const Range& range : slice) shape.push_back(range.size());
+  for (const Range& range : *slice) shape.push_back(range.size());
   const at::Tensor part = at::empty(shape, at::TensorOptions().dtype(ScalarOf(options_.dtype)));
-  buffers_[KeyOf(ref, i)].parts.emplace_back(slice, part);
+  Buffer& buffer = buffers_[KeyOf(ref, i)];
+  if (buffer.part.tensor.defined()) {
+    buffer.more.push_back({slice, part});
+  } else {
+    buffer.part = {slice, part};
+  }
   return PayloadOf(part);
 }
 
-Payload TorchExecutor::InPlace(const BufferRef& ref, int64_t i) { return PayloadOf(Whole(ref, i)); }
+Payload TorchExecutor::InPlace(const BufferRef& ref, int64_t i) {
+  return PayloadOf(Whole(ref, SliceFor(ref.tensor, ref.slice), i));
+}
 
 void TorchExecutor::Free(const BufferRef& ref, int64_t i) { buffers_.erase(KeyOf(ref, i)); }
 
@@ -303,7 +340,7 @@ TensorsByName TorchExecutor::Values(Role role) const {
   TensorsByName values;
   for (const auto& [key, buffer] : buffers_) {
     const ProgramTensor& tensor = p_.tensor(key.tensor);
-    if (tensor.role == role) values[tensor.name] = buffer.parts[0].second;
+    if (tensor.role == role) values[tensor.name] = buffer.part.tensor;
   }
   return values;
 }

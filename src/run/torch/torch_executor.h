@@ -64,9 +64,15 @@ class TorchExecutor final : public Executor {
   TensorsByName Values(Role role) const;
 
  private:
-  // A buffer arrives in parts when several peers send it.
+  using SlicePtr = std::shared_ptr<const Slice>;
+  struct Part {
+    SlicePtr slice;
+    at::Tensor tensor;
+  };
+  // A buffer arrives in parts when several peers send it; mostly there is one.
   struct Buffer {
-    std::vector<std::pair<Slice, at::Tensor>> parts;
+    Part part;
+    std::vector<Part> more;
   };
   // A segment with its tensors numbered: places in the list of those alive while it runs.
   struct CompiledOp {
@@ -79,6 +85,7 @@ class TorchExecutor final : public Executor {
     size_t place;
     TensorId tensor;
     Role role;
+    SlicePtr slice;
   };
   struct CompiledSegment {
     size_t places = 0;
@@ -87,7 +94,9 @@ class TorchExecutor final : public Executor {
   };
 
   const CompiledSegment& Compile(int32_t segment);
-  at::Tensor Whole(const BufferRef& ref, int64_t i);
+  SlicePtr SliceFor(int32_t tensor, int32_t slice);
+  at::Tensor Whole(const BufferRef& ref, const SlicePtr& wanted, int64_t i);
+  void Join(Buffer& buffer);
   at::Tensor LoadInput(TensorId tensor, int64_t rows, int64_t first_sample, int64_t body);
   at::Tensor Zeros(TensorId tensor) const;
   // The first sample of a segment's rows, within its step's batch.
@@ -105,8 +114,9 @@ class TorchExecutor final : public Executor {
   const Graph& g_;
   const DataSource& data_;
   TrainOptions options_;
-  std::vector<TensorId> graph_tensor_;  // by Program tensor
-  std::vector<int64_t> first_row_;      // by microbatch of the body
+  std::vector<TensorId> graph_tensor_;                      // by Program tensor
+  std::vector<int64_t> first_row_;                          // by microbatch of the body
+  std::map<std::pair<int32_t, int32_t>, SlicePtr> slices_;  // by tensor and slice
   std::unordered_map<BufferKey, Buffer> buffers_;
   std::unordered_map<int32_t, CompiledSegment> compiled_;
   std::mutex losses_mutex_;
