@@ -37,9 +37,9 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 void AddRunCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
   RunConfig& config = flags->config;
-  CLI::App* command = commands.Add(
-      "run", "Train a plan on this machine, with real tensors; its devices are threads",
-      "heddle run plan.json --data text:book.txt --steps 500 --eval-every 100");
+  CLI::App* command =
+      commands.Add("run", "Train a plan on this machine, with real tensors, each device a process",
+                   "heddle run plan.json --data text:book.txt --steps 500 --eval-every 100");
   command->add_option("plan", config.plan, "plan.json")->required();
   command->add_option("--steps", config.steps, "Optimizer steps of the whole run")
       ->check(CLI::NonNegativeNumber)
@@ -70,6 +70,11 @@ void AddRunCommand(Commands& commands) {
   command->add_option("--resume", config.resume,
                       "Go on from a run, or from one of its checkpoints");
   command->add_option("--weights", config.weights, "Write the trained weights, as safetensors");
+  command->add_flag("--threads", config.threads, "Devices as threads of one process");
+  command->add_option("--port", config.port, "Where processes find each other; any free one if 0")
+      ->check(CLI::Range(0, 65535));
+  command->add_flag("--native-collectives", config.native_collectives,
+                    "The library's own reductions, whose last bits depend on the devices");
   command->add_option("--profile", config.profile, "The profile the plan was made with");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

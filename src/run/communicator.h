@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "base/dtype.h"
@@ -27,10 +28,16 @@ struct Payload {
   size_t bytes = 0;
 };
 
+// Another device has failed, so that what was asked of it will not come.
+class PeerLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class Ticket {
  public:
   virtual ~Ticket() = default;
-  virtual void Wait() = 0;  // throws nothing; a lost peer ends the run by other means
+  virtual void Wait() = 0;  // throws PeerLost
 };
 using TicketPtr = std::shared_ptr<Ticket>;
 

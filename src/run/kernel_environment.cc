@@ -23,6 +23,8 @@ const char* IntelCore() {
 void SetKernelEnvironment() {
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  setenv("GLOG_minloglevel", "3", 0);  // what c10d has to say, we say
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   if (const char* core = IntelCore()) setenv("OPENBLAS_CORETYPE", core, 0);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "run/rank_order_sum.h"
 
 namespace heddle {
 
@@ -12,6 +13,7 @@ struct LocalExchange::Flag : Ticket {
   void Wait() override {
     std::unique_lock lock(exchange->mutex_);
     exchange->changed_.wait(lock, [this] { return done || exchange->abandoned_; });
+    if (!done) throw PeerLost("another device failed");
   }
   LocalExchange* exchange;
   bool done = false;
@@ -24,29 +26,13 @@ void Copy(const Payload& from, const Payload& to) {
   if (from.bytes > 0) std::memcpy(to.data, from.data, from.bytes);
 }
 
-// to = sum of the parts in rank order, element by element.
-template <class Number>
-void SumInto(const std::vector<const Payload*>& parts, std::byte* to) {
-  const size_t count = parts[0]->bytes / sizeof(Number);
-  for (size_t k = 0; k < count; ++k) {
-    Number sum{};
-    for (size_t r = 0; r < parts.size(); ++r) {
-      Number value;
-      std::memcpy(&value, parts[r]->data + k * sizeof(Number), sizeof(Number));
-      sum = r == 0 ? value : sum + value;
-    }
-    std::memcpy(to + k * sizeof(Number), &sum, sizeof(Number));
+void Sum(DType dtype, const std::vector<const Payload*>& payloads, std::byte* to) {
+  std::vector<const std::byte*> parts;
+  for (const Payload* payload : payloads) {
+    HEDDLE_CHECK(payload->bytes == payloads[0]->bytes);
+    parts.push_back(payload->data);
   }
-}
-
-void Sum(DType dtype, const std::vector<const Payload*>& parts, std::byte* to) {
-  for (const Payload* part : parts) HEDDLE_CHECK(part->bytes == parts[0]->bytes);
-  HEDDLE_CHECK(dtype == DType::kF32 || dtype == DType::kF64);
-  if (dtype == DType::kF64) {
-    SumInto<double>(parts, to);
-  } else {
-    SumInto<float>(parts, to);
-  }
+  SumInRankOrder(dtype, parts, payloads[0]->bytes, to);
 }
 
 }  // namespace

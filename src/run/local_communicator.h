@@ -29,7 +29,7 @@ class LocalExchange {
   // REQUIRES: used by one thread.
   std::unique_ptr<Communicator> ForDevice(int32_t device);
 
-  // After a failure: everyone who waits, or would, gives up. Wait() then returns at once.
+  // After a failure: everyone who waits, or would, gives up: Wait() throws PeerLost.
   void Abandon();
   bool abandoned() const;
 

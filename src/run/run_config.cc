@@ -19,7 +19,10 @@ Json RunConfigToJson(const RunConfig& config) {
                {"keep", config.keep},
                {"directory", config.directory},
                {"resume", config.resume},
-               {"weights", config.weights}};
+               {"weights", config.weights},
+               {"threads", config.threads},
+               {"port", config.port},
+               {"native_collectives", config.native_collectives}};
   if (config.seed) json["seed"] = *config.seed;
   if (config.dtype) json["dtype"] = NameOf(*config.dtype);
   return json;
@@ -40,6 +43,9 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.directory, json.String("directory"));
   HEDDLE_ASSIGN(config.resume, json.String("resume"));
   HEDDLE_ASSIGN(config.weights, json.String("weights"));
+  HEDDLE_ASSIGN(config.threads, json.Bool("threads"));
+  HEDDLE_ASSIGN(config.port, json.Int("port", 0, 65535));
+  HEDDLE_ASSIGN(config.native_collectives, json.Bool("native_collectives"));
   if (json.Has("seed")) {
     HEDDLE_ASSIGN(const int64_t seed, json.Int("seed", 0, INT64_MAX));
     config.seed = static_cast<uint64_t>(seed);

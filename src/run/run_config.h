@@ -31,6 +31,9 @@ struct RunConfig {
   std::string directory;              // of the run; empty: a new one in runs/
   std::string resume;                 // a run directory or a checkpoint to go on from
   std::string weights;                // file to write the trained parameters to
+  bool threads = false;               // devices as threads of one process
+  int64_t port = 0;                   // where processes find each other; 0: any that is free
+  bool native_collectives = false;    // the library\'s own reductions
 };
 
 Json RunConfigToJson(const RunConfig& config);

@@ -91,13 +91,10 @@ class Worker {
 
   Result<std::vector<TimelineEvent>> Run() {
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kPrologue, 0));
-    int64_t i = 0;
-    for (; i < options_.repetitions; ++i) {
-      if (options_.control != nullptr && !options_.control->Begin(device_, i)) break;
+    for (int64_t i = 0; i < options_.repetitions; ++i) {
       HEDDLE_RETURN_IF_ERROR(RunList(Section::kBody, i));
-      if (options_.control != nullptr) options_.control->End(device_, i);
     }
-    HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, i));
+    HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, options_.repetitions));
     in_flight_.WaitForAll();
     return std::move(events_);
   }
@@ -106,9 +103,7 @@ class Worker {
   // Next instruction, wait for what it needs, do it, record its time.
   Status RunList(Section section, int64_t i) {
     for (const Instruction& in : d_.list(section)) {
-      if (options_.stop != nullptr && options_.stop->load()) {
-        return Error{ErrorKind::kRunFailed, d_.name, "stopped because another device failed", ""};
-      }
+      Report(section, i, &in - d_.list(section).data());
       if (in.code == OpCode::kCompute) {
         Compute(in, i);
         continue;
@@ -132,6 +127,13 @@ class Worker {
       }
     }
     return Ok();
+  }
+
+  void Report(Section section, int64_t i, std::ptrdiff_t instruction) {
+    if (options_.progress == nullptr) return;
+    options_.progress->step.store(options_.first_step + i, std::memory_order_relaxed);
+    options_.progress->section.store(static_cast<int64_t>(section), std::memory_order_relaxed);
+    options_.progress->instruction.store(instruction, std::memory_order_relaxed);
   }
 
   void Compute(const Instruction& in, int64_t i) {

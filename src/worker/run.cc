@@ -5,11 +5,19 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <optional>
 
+#include "base/hash.h"
 #include "base/json_field.h"
+#include "base/version.h"
+#include "program/text/program_text.h"
 #include "report/perfetto.h"
 #include "report/sparkline.h"
+#include "run/launched_rank.h"
+#include "run/processes.h"
 #include "run/store/run_directory.h"
+#include "run/torch/c10d_communicator.h"
 #include "run/torch/tensor_memory.h"
 #include "run/torch/train.h"
 #include "worker/commands.h"
@@ -112,6 +120,128 @@ void PrintSummary(const RunResult& result, const Plan& plan) {
   if (result.interrupted) fmt::print("go on with  --resume {}\n", result.directory);
 }
 
+// Shows progress, prints the result, leaves the timeline. For the first rank.
+class Front {
+ public:
+  Front(const Plan& plan, bool as_json) : plan_(plan), as_json_(as_json) {
+    listener_.note = [this](const std::string& line) { progress_.Note(line); };
+    listener_.step = [this](int64_t step, int64_t steps, double loss, double) {
+      progress_.Step(step, steps, loss);
+    };
+    listener_.interrupted = [] { return interrupted != 0; };
+  }
+
+  const RunListener& listener() const { return listener_; }
+
+  Status Conclude(const Result<RunResult>& trained) {
+    progress_.Clear();
+    if (!trained.ok()) return trained.error();
+    const RunResult& result = trained.value();
+    HEDDLE_ASSIGN(const RunDirectory directory, RunDirectory::Open(result.directory));
+    HEDDLE_RETURN_IF_ERROR(directory.WriteTimeline(PerfettoJson(result.timeline)));
+    if (as_json_) {
+      fmt::print("{}\n", ToJson(result).dump(2));
+    } else {
+      PrintSummary(result, plan_);
+    }
+    return Ok();
+  }
+
+ private:
+  const Plan& plan_;
+  bool as_json_;
+  Progress progress_;
+  RunListener listener_;
+};
+
+// "step 17, compute B2 #3" for people.
+std::string PlaceOf(const Program& program, const WorkerProgress& progress, int32_t rank) {
+  const int64_t at = progress.instruction;
+  if (at < 0) return "before its first step";
+  const DeviceProgram& device = program.devices[static_cast<size_t>(rank)];
+  const auto& list = device.list(static_cast<Section>(progress.section.load()));
+  if (at >= static_cast<int64_t>(list.size())) return "";
+  return fmt::format("in step {}, at \"{}\"", progress.step + 1,
+                     PrintInstruction(program, device, list[static_cast<size_t>(at)]));
+}
+
+// One rank over c10d, in whatever process it is.
+Status RunRank(const Training& training, int32_t rank, C10dOptions options,
+               const std::string& where, Front& front, WorkerProgress* progress) {
+  const Program& program = training.program;
+  options.device = rank;
+  options.devices = static_cast<int32_t>(program.devices.size());
+  options.native_all_reduce = training.config.native_collectives;
+  options.identity =
+      fmt::format("heddle {}, plan {}", kVersion, HashOf(PlanToJson(*training.plan).dump()));
+  for (const Group& group : program.groups) options.groups.push_back(group.devices);
+  HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
+  const Result<RunResult> trained =
+      TrainRank(training, rank, *communicator, front.listener(), where, progress);
+  if (rank == 0) return front.Conclude(trained);
+  return trained.ok() ? Ok() : Status(trained.error());
+}
+
+// This process is one rank of many that a launcher started.
+Status RunLaunched(const Training& training, const LaunchedRank& launched, Front& front) {
+  const auto devices = static_cast<int32_t>(training.program.devices.size());
+  if (launched.ranks != devices) {
+    return BadInput(
+        launched.launcher,
+        fmt::format("started {} processes, the plan has {} devices", launched.ranks, devices),
+        "start one process per device");
+  }
+  std::unique_ptr<Rendezvous> rendezvous;
+  if (launched.rank == 0) {
+    std::signal(SIGINT, OnInterrupt);
+    std::signal(SIGTERM, OnInterrupt);
+    HEDDLE_ASSIGN(rendezvous, HostRendezvous(launched.port));
+  }
+  C10dOptions options;
+  options.address = launched.address;
+  options.port = launched.port;
+  HEDDLE_ASSIGN(options.interface_address, AddressTowards(launched.address, launched.port));
+  if (launched.rank == 0) {
+    fmt::print(stderr, "{}: {} processes meet at {}:{}, this host is {} to them\n",
+               launched.launcher, launched.ranks, launched.address, launched.port,
+               options.interface_address);
+  }
+  try {
+    return RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
+                   nullptr);
+  } catch (const PeerLost& lost) {
+    return Error{ErrorKind::kRunFailed,
+                 fmt::format("device {} ({})", launched.rank,
+                             training.program.devices[static_cast<size_t>(launched.rank)].name),
+                 std::string("lost the others: ") + lost.what(),
+                 "the one that failed says why; go on with --resume"};
+  }
+}
+
+Status RunInProcesses(const Training& training, Front& front) {
+  const Program& program = training.program;
+  const auto devices = static_cast<int32_t>(program.devices.size());
+  std::unique_ptr<Rendezvous> rendezvous;
+  ProcessWatch watch;
+  watch.after_fork = [&]() -> Result<int> {
+    HEDDLE_ASSIGN(rendezvous, HostRendezvous(static_cast<uint16_t>(training.config.port)));
+    return rendezvous->port();
+  };
+  watch.name = [&](int32_t rank) {
+    return fmt::format("device {} ({})", rank, program.devices[static_cast<size_t>(rank)].name);
+  };
+  watch.place = [&](const WorkerProgress& progress, int32_t rank) {
+    return PlaceOf(program, progress, rank);
+  };
+  const auto work = [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
+    if (rank == 0) std::signal(SIGTERM, OnInterrupt);
+    C10dOptions options;
+    options.port = static_cast<uint16_t>(port);
+    return RunRank(training, rank, options, "a process each", front, &slot.progress);
+  };
+  return RunProcesses(devices, work, watch);
+}
+
 }  // namespace
 
 Status RunCommand(const Words& words) {
@@ -121,28 +251,19 @@ Status RunCommand(const Words& words) {
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
   HEDDLE_ASSIGN(const PlanAndProfile both, LoadPlanAndProfile(config.plan, config.profile));
   InstallTensorMemory();
+  const Plan& plan = both.loaded.plan;
+  const Graph& graph = both.loaded.planning->graph;
+  Front front(plan, as_json);
+  if (!config.threads) {
+    HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config));
+    HEDDLE_ASSIGN(
+        const std::optional<LaunchedRank> launched,
+        FindLaunchedRank([](const char* name) { return std::getenv(name); }, config.port));
+    return launched ? RunLaunched(training, *launched, front) : RunInProcesses(training, front);
+  }
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
-  Progress progress;
-  RunListener listener;
-  listener.note = [&](const std::string& line) { progress.Note(line); };
-  listener.step = [&](int64_t step, int64_t steps, double loss, double) {
-    progress.Step(step, steps, loss);
-  };
-  listener.interrupted = [] { return interrupted != 0; };
-  Result<RunResult> trained =
-      Train(both.loaded.plan, both.loaded.planning->graph, config, listener);
-  progress.Clear();
-  if (!trained.ok()) return trained.error();
-  const RunResult& result = trained.value();
-  HEDDLE_ASSIGN(const RunDirectory directory, RunDirectory::Open(result.directory));
-  HEDDLE_RETURN_IF_ERROR(directory.WriteTimeline(PerfettoJson(result.timeline)));
-  if (as_json) {
-    fmt::print("{}\n", ToJson(result).dump(2));
-  } else {
-    PrintSummary(result, both.loaded.plan);
-  }
-  return Ok();
+  return front.Conclude(Train(plan, graph, config, front.listener()));
 }
 
 }  // namespace heddle

@@ -18,12 +18,12 @@ struct Ran {
   std::string err;
 };
 
-// `arguments` is shell text; quote what needs it.
-inline Ran RunHeddle(const std::string& arguments) {
+// A line for the shell.
+inline Ran RunShell(const std::string& line) {
   char error_file[] = "/tmp/heddle-cli-XXXXXX";
   const int fd = mkstemp(error_file);
   close(fd);
-  const std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " 2>" + error_file;
+  const std::string command = "exec 2>" + std::string(error_file) + "; " + line;
   Ran ran;
   FILE* pipe = popen(command.c_str(), "r");
   char block[4096];
@@ -34,6 +34,11 @@ inline Ran RunHeddle(const std::string& arguments) {
   ran.err = ReadFile(error_file).value();
   unlink(error_file);
   return ran;
+}
+
+// `arguments` is shell text; quote what needs it.
+inline Ran RunHeddle(const std::string& arguments) {
+  return RunShell(std::string(HEDDLE_BINARY) + " " + arguments);
 }
 
 inline std::string ClusterFile(const std::string& name) {

@@ -111,9 +111,10 @@ TEST_F(TrainTest, ResumedUnderAnotherPlanItGoesOnAsIfNothingHadHappened) {
   const RunResult whole = Run(PlanFor("1f1b"), Config("whole", 10));
   RunConfig first = Config("first", 10);
   first.save_every = 4;
-  int64_t asked = 0;
+  int64_t seen = 0;
   RunListener listener;
-  listener.interrupted = [&] { return ++asked == 4; };
+  listener.step = [&](int64_t step, int64_t, double, double) { seen = step; };
+  listener.interrupted = [&] { return seen >= 4; };
   const RunResult begun = Run(PlanFor("1f1b"), first, listener);
   EXPECT_TRUE(begun.interrupted);
   ASSERT_EQ(begun.losses.size(), 4U);

@@ -451,7 +451,8 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.updates = 1;
   const PlanLayout layout = LayOut(plan, graph);
   const auto lanes = static_cast<double>(2 * layout.chain.layers.size() * layout.most_crossing);
-  if (lanes * static_cast<double>(plan.microbatches) > INT32_MAX) {
+  constexpr double kMostTags = 1 << 30;  // larger ones are for the runtime itself
+  if (lanes * static_cast<double>(plan.microbatches) > kMostTags) {
     return BadInput("plan", "too many messages to tell them apart", "use fewer microbatches");
   }
   program.layers = layout.chain.size();

@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -12,9 +12,6 @@
 #include "run/worker.h"
 
 namespace heddle {
-namespace {
-
-// Lanes as the simulator numbers them.
 Timeline EmptyTimeline(const Program& program) {
   Timeline timeline;
   timeline.source = "real";
@@ -26,7 +23,11 @@ Timeline EmptyTimeline(const Program& program) {
   return timeline;
 }
 
-}  // namespace
+void SortByStart(Timeline& timeline) {
+  std::stable_sort(
+      timeline.events.begin(), timeline.events.end(),
+      [](const TimelineEvent& a, const TimelineEvent& b) { return a.start < b.start; });
+}
 
 Executors MakeExecutors(const Program& program, const Graph& graph, const DataSource& data,
                         const TrainOptions& options, const TensorsByName& values) {
@@ -38,45 +39,54 @@ Executors MakeExecutors(const Program& program, const Graph& graph, const DataSo
   return executors;
 }
 
-Result<Timeline> RunThreads(const Program& program, int64_t repetitions, const Executors& executors,
-                            StepControl* control) {
+Status RunOnThreads(const Program& program,
+                    const std::function<Status(int32_t device, Communicator&)>& work) {
   at::set_num_threads(1);  // devices are the threads
   LocalExchange exchange(LocalExchange::GroupsOf(program));
-  Timeline timeline = EmptyTimeline(program);
-  std::atomic<bool> stop{false};
   std::mutex mutex;
   std::optional<Error> failure;
-  WorkerOptions options;
-  options.repetitions = repetitions;
-  options.start = std::chrono::steady_clock::now();
-  options.stop = &stop;
-  options.control = control;
-  const auto fail = [&](Error error) {
-    const std::lock_guard lock(mutex);
-    if (!failure) failure = std::move(error);
-    stop = true;
-    exchange.Abandon();
-  };
   std::vector<std::thread> threads;
-  for (size_t d = 0; d < executors.size(); ++d) {
+  for (size_t d = 0; d < program.devices.size(); ++d) {
     threads.emplace_back([&, d] {
-      const auto communicator = exchange.ForDevice(static_cast<int32_t>(d));
+      const auto device = static_cast<int32_t>(d);
+      const auto communicator = exchange.ForDevice(device);
+      Status status = Ok();
       try {
-        const auto events =
-            RunDevice(program, static_cast<int32_t>(d), *executors[d], *communicator, options);
-        if (!events.ok()) return fail(events.error());
-        const std::lock_guard lock(mutex);
-        timeline.events.insert(timeline.events.end(), events.value().begin(), events.value().end());
+        status = work(device, *communicator);
+      } catch (const PeerLost&) {
+        return;  // whoever failed says why
       } catch (const std::exception& error) {
-        fail({ErrorKind::kRunFailed, program.devices[d].name, error.what(), ""});
+        status = Error{ErrorKind::kRunFailed, program.devices[d].name, error.what(), ""};
       }
+      if (status.ok()) return;
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = status.error();
+      exchange.Abandon();
     });
   }
   for (std::thread& thread : threads) thread.join();
   if (failure) return *failure;
-  std::stable_sort(
-      timeline.events.begin(), timeline.events.end(),
-      [](const TimelineEvent& a, const TimelineEvent& b) { return a.start < b.start; });
+  return Ok();
+}
+
+Result<Timeline> RunThreads(const Program& program, int64_t repetitions,
+                            const Executors& executors) {
+  Timeline timeline = EmptyTimeline(program);
+  std::mutex mutex;
+  WorkerOptions options;
+  options.repetitions = repetitions;
+  options.start = std::chrono::steady_clock::now();
+  const Status status =
+      RunOnThreads(program, [&](int32_t device, Communicator& communicator) -> Status {
+        HEDDLE_ASSIGN(const std::vector<TimelineEvent> events,
+                      RunDevice(program, device, *executors[static_cast<size_t>(device)],
+                                communicator, options));
+        const std::lock_guard lock(mutex);
+        timeline.events.insert(timeline.events.end(), events.begin(), events.end());
+        return Ok();
+      });
+  if (!status.ok()) return status.error();
+  SortByStart(timeline);
   return timeline;
 }
 

@@ -1,12 +1,13 @@
 // Devices as threads of this process.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "base/result.h"
 #include "program/program.h"
-#include "run/step_control.h"
+#include "run/communicator.h"
 #include "run/torch/torch_executor.h"
 #include "timeline/timeline.h"
 
@@ -18,9 +19,17 @@ using Executors = std::vector<std::unique_ptr<TorchExecutor>>;
 Executors MakeExecutors(const Program& program, const Graph& graph, const DataSource& data,
                         const TrainOptions& options, const TensorsByName& values = {});
 
-// Runs all devices for so many repetitions of the body, or until the control says stop. The error
-// of the device that failed first, if one did.
-Result<Timeline> RunThreads(const Program& program, int64_t repetitions, const Executors& executors,
-                            StepControl* control = nullptr);
+// Runs `work` for every device, each on a thread, with a communicator among them. The error of the
+// device that failed first, if one did; the others then give up.
+Status RunOnThreads(const Program& program,
+                    const std::function<Status(int32_t device, Communicator&)>& work);
+
+// Runs all devices for so many repetitions of the body.
+Result<Timeline> RunThreads(const Program& program, int64_t repetitions,
+                            const Executors& executors);
+
+// Lanes and labels as the simulator numbers them, no events yet.
+Timeline EmptyTimeline(const Program& program);
+void SortByStart(Timeline& timeline);
 
 }  // namespace heddle

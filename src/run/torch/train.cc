@@ -8,11 +8,13 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 
 #include "base/version.h"
 #include "program/lower/forward_only.h"
 #include "program/lower/lower.h"
 #include "run/data/data_source.h"
+#include "run/rank_messages.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
 #include "run/torch/device_threads.h"
@@ -60,33 +62,42 @@ Status CheckFits(const Graph& graph, const Checkpoint& checkpoint, const std::st
   return Ok();
 }
 
-class Trainer {
+// What the first rank tells the others to do next.
+struct Order {
+  int64_t steps = 0;
+  bool evaluate = false;
+  bool save = false;
+  bool end = false;
+};
+
+class RankTrainer {
  public:
-  Trainer(const Plan& plan, const Graph& graph, const RunConfig& config,
-          const RunListener& listener)
-      : plan_(plan), graph_(graph), config_(config), listener_(listener) {}
+  RankTrainer(const Training& training, int32_t rank, Communicator& communicator,
+              const RunListener& listener, const std::string& where, WorkerProgress* progress)
+      : plan_(*training.plan),
+        graph_(*training.graph),
+        config_(training.config),
+        program_(training.program),
+        forward_(training.forward),
+        communicator_(communicator),
+        messages_(communicator, rank, static_cast<int32_t>(training.program.devices.size())),
+        listener_(listener),
+        where_(where),
+        progress_(progress) {}
 
   Result<RunResult> Run() {
     HEDDLE_RETURN_IF_ERROR(Prepare());
-    while (done_ < config_.steps && !outcome_.interrupted) {
-      HEDDLE_RETURN_IF_ERROR(RunPart(NextStop()));
-      const bool ends = done_ == config_.steps || outcome_.interrupted;
-      if (Due(config_.eval_every) || (ends && !outcome_.interrupted)) {
-        HEDDLE_RETURN_IF_ERROR(Evaluate());
-      }
-      if (Due(config_.save_every) || ends) HEDDLE_RETURN_IF_ERROR(Save());
+    while (true) {
+      const Order order = NextOrder();
+      if (order.steps > 0) HEDDLE_RETURN_IF_ERROR(RunPart(order.steps));
+      if (order.evaluate) HEDDLE_RETURN_IF_ERROR(Evaluate());
+      if (order.save) HEDDLE_RETURN_IF_ERROR(Save());
+      if (order.end) return Finish();
     }
-    return Finish();
   }
 
  private:
   Status Prepare() {
-    for (const Op& op : graph_.ops()) {
-      if (op.kind != OpKind::kOpaque) continue;
-      return BadInput(config_.plan,
-                      fmt::format("layer {} is a profile: it has times, no arithmetic", op.name),
-                      "run a model of the zoo");
-    }
     const DType planned = plan_.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
     options_.dtype = config_.dtype.value_or(planned);
     HEDDLE_ASSIGN(options_.schedule, ParseLearningRate(config_.schedule));
@@ -98,16 +109,17 @@ class Trainer {
       HEDDLE_ASSIGN(values, Resume());
     }
     HEDDLE_ASSIGN(data_, OpenData(config_.data, graph_, {options_.seed, config_.validation}));
-    HEDDLE_ASSIGN(program_, LowerPlan(plan_, graph_));
-    forward_ = ForwardOnly(program_);
+    executor_ = std::make_unique<TorchExecutor>(program_, messages_.rank(), graph_, *data_,
+                                                options_, values);
+    if (!messages_.is_first()) return Ok();
     HEDDLE_RETURN_IF_ERROR(OpenDirectory());
-    executors_ = MakeExecutors(program_, graph_, *data_, options_, values);
-    listener_.note(fmt::format("{}: {} of {} on {} devices, threads of this process; {}",
-                               directory_->path(), plan_.strategy, plan_.model,
-                               program_.devices.size(), data_->Describe()));
+    listener_.note(fmt::format("{}: {} of {} on {} devices, {}; {}", directory_->path(),
+                               plan_.strategy, plan_.model, program_.devices.size(), where_,
+                               data_->Describe()));
     outcome_.first_step = done_;
     outcome_.directory = directory_->path();
     outcome_.predicted_iteration_seconds = plan_.estimate.iteration_seconds;
+    outcome_.timeline = EmptyTimeline(program_);
     return Ok();
   }
 
@@ -146,8 +158,9 @@ class Trainer {
     return directory_->WritePlan(PlanToJson(plan_).dump(2) + "\n");
   }
 
-  bool Due(int64_t every) const { return every > 0 && done_ % every == 0; }
+  static bool Due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
+  // The next step after which something else is due.
   int64_t NextStop() const {
     int64_t next = config_.steps;
     for (const int64_t every : {config_.eval_every, config_.save_every}) {
@@ -156,49 +169,86 @@ class Trainer {
     return next;
   }
 
-  // Trains up to step `until`.
-  Status RunPart(int64_t until) {
-    const auto devices = static_cast<int>(executors_.size());
-    for (const auto& executor : executors_) executor->StartAt(done_, samples_);
-    Clock::time_point last = Clock::now();
-    Status logged = Ok();
-    StepGate gate(devices, [&](int64_t step) {
-      const double seconds = SecondsSince(last);
-      last = Clock::now();
-      if (outcome_.losses.empty() || step > 0) seconds_.push_back(seconds);
-      const Status status = StepDone(done_ + step, seconds);
-      if (!status.ok() && logged.ok()) logged = status;
-      outcome_.interrupted = outcome_.interrupted || listener_.interrupted();
-      if (outcome_.interrupted || !logged.ok()) gate_->Stop();
-    });
-    gate_ = &gate;
-    HEDDLE_ASSIGN(Timeline timeline, RunThreads(program_, until - done_, executors_, &gate));
-    gate_ = nullptr;
-    HEDDLE_RETURN_IF_ERROR(logged);
-    done_ += gate.steps_done();
-    samples_ += gate.steps_done() * program_.samples();
-    KeepTimeline(std::move(timeline));
+  // Steps are ordered in parts that take about half a second: rarely enough not to cost anything,
+  // and often enough to show progress and to stop when asked.
+  Order NextOrder() {
+    Order order;
+    if (messages_.is_first()) {
+      outcome_.interrupted = listener_.interrupted();
+      order.end = done_ == config_.steps || outcome_.interrupted;
+      if (order.end) {
+        const bool trained = !outcome_.losses.empty();
+        const bool seen = !outcome_.held_out.empty() && outcome_.held_out.back().step == done_;
+        order.evaluate = trained && !outcome_.interrupted && !seen;
+        order.save = trained && saved_ != done_;
+      } else {
+        constexpr double kPartSeconds = 0.5;
+        const double wanted = step_seconds_ > 0 ? kPartSeconds / step_seconds_ : 1;
+        const int64_t until = NextStop();
+        order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, until - done_);
+        const bool stops = done_ + order.steps == until;
+        order.evaluate = stops && Due(config_.eval_every, until);
+        order.save = stops && Due(config_.save_every, until);
+      }
+    }
+    return FromBytes<Order>(messages_.FromFirst(ToBytes(std::vector<Order>{order})))[0];
+  }
+
+  Status RunPart(int64_t steps) {
+    executor_->StartAt(done_, samples_);
+    WorkerOptions options;
+    options.repetitions = steps;
+    options.first_step = done_;
+    options.start = Clock::now();
+    options.progress = progress_;
+    HEDDLE_ASSIGN(std::vector<TimelineEvent> events,
+                  RunDevice(program_, messages_.rank(), *executor_, communicator_, options));
+    step_seconds_ = SecondsSince(options.start) / static_cast<double>(steps);
+    std::vector<double> losses;
+    for (int64_t step = done_; step < done_ + steps; ++step) {
+      losses.push_back(executor_->TakeLoss(step));
+    }
+    const std::vector<double> sums = SumAtFirst(losses);
+    if (messages_.is_first()) HEDDLE_RETURN_IF_ERROR(LogPart(sums, EndsOf(events, steps)));
+    done_ += steps;
+    samples_ += steps * program_.samples();
+    events_ = std::move(events);
     return Ok();
   }
 
-  Status StepDone(int64_t step, double seconds) {
-    double loss = 0;  // in the order of devices, whoever was last
-    for (const auto& executor : executors_) loss += executor->TakeLoss(step);
-    outcome_.losses.push_back(loss);
-    listener_.step(step + 1, config_.steps, loss, seconds);
-    const double rate = options_.schedule.At(step, options_.total_steps, options_.learning_rate);
-    return directory_->Append(
-        {{"step", step + 1}, {"loss", loss}, {"seconds", seconds}, {"rate", rate}});
+  // Element by element, in the order of ranks. Empty on the other ranks.
+  std::vector<double> SumAtFirst(const std::vector<double>& mine) {
+    std::vector<double> sums;
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(mine))) {
+      const std::vector<double> values = FromBytes<double>(bytes);
+      sums.resize(values.size(), 0);
+      for (size_t k = 0; k < values.size(); ++k) sums[k] += values[k];
+    }
+    return sums;
   }
 
-  // The last steps are enough to look at.
-  void KeepTimeline(Timeline timeline) {
-    constexpr int32_t kSteps = 4;
-    int32_t last = 0;
-    for (const TimelineEvent& event : timeline.events) last = std::max(last, event.repetition);
-    std::erase_if(timeline.events,
-                  [&](const TimelineEvent& event) { return event.repetition <= last - kSteps; });
-    outcome_.timeline = std::move(timeline);
+  // When this device was done with each step.
+  static std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t steps) {
+    std::vector<double> ends(static_cast<size_t>(steps), 0);
+    for (const TimelineEvent& event : events) {
+      double& end = ends[static_cast<size_t>(event.repetition)];
+      end = std::max(end, event.end.value);
+    }
+    return ends;
+  }
+
+  Status LogPart(const std::vector<double>& losses, const std::vector<double>& ends) {
+    for (size_t k = 0; k < losses.size(); ++k) {
+      const int64_t step = done_ + static_cast<int64_t>(k);
+      const double seconds = ends[k] - (k > 0 ? ends[k - 1] : 0);
+      if (!outcome_.losses.empty()) seconds_.push_back(seconds);  // the first step is cold
+      outcome_.losses.push_back(losses[k]);
+      listener_.step(step + 1, config_.steps, losses[k], seconds);
+      const double rate = options_.schedule.At(step, options_.total_steps, options_.learning_rate);
+      HEDDLE_RETURN_IF_ERROR(directory_->Append(
+          {{"step", step + 1}, {"loss", losses[k]}, {"seconds", seconds}, {"rate", rate}}));
+    }
+    return Ok();
   }
 
   // The mean loss over the samples held out, as many as fill whole batches.
@@ -207,28 +257,51 @@ class Trainer {
     if (batches == 0) return Ok();
     TrainOptions options = options_;
     options.training = false;
-    const Executors executors =
-        MakeExecutors(forward_, graph_, *data_, options, Values(Role::kParameter));
-    HEDDLE_RETURN_IF_ERROR(RunThreads(forward_, batches, executors));
-    double loss = 0;
-    for (int64_t batch = 0; batch < batches; ++batch) {
-      for (const auto& executor : executors) loss += executor->TakeLoss(batch);
-    }
-    loss /= static_cast<double>(batches);
+    TorchExecutor executor(forward_, messages_.rank(), graph_, *data_, options,
+                           executor_->Values(Role::kParameter));
+    WorkerOptions worker;
+    worker.repetitions = batches;
+    worker.start = Clock::now();
+    HEDDLE_RETURN_IF_ERROR(RunDevice(forward_, messages_.rank(), executor, communicator_, worker));
+    std::vector<double> losses;
+    for (int64_t batch = 0; batch < batches; ++batch) losses.push_back(executor.TakeLoss(batch));
+    const std::vector<double> sums = SumAtFirst(losses);
+    if (!messages_.is_first()) return Ok();
+    const double loss =
+        std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(batches);
     outcome_.held_out.push_back({done_, loss});
     listener_.note(fmt::format("step {}: held-out loss {:.5g}", done_, loss));
     return directory_->Append({{"step", done_}, {"validation_loss", loss}});
   }
 
-  TensorsByName Values(Role role) const {
-    TensorsByName all;
-    for (const auto& executor : executors_) all.merge(executor->Values(role));
-    return all;
+  // The whole tensors of a role, at the first rank. Of several that hold a tensor the first sends.
+  Result<TensorsByName> GatherValues(Role role) {
+    TensorsByName mine = executor_->Values(role);
+    for (int32_t rank = 0; rank < messages_.rank(); ++rank) {
+      for (const BufferRef& ref : program_.devices[static_cast<size_t>(rank)].holds) {
+        mine.erase(program_.tensor(ref.tensor).name);
+      }
+    }
+    if (messages_.is_first()) {
+      for (const ByteString& bytes : messages_.ToFirst({})) {
+        if (bytes.empty()) continue;
+        const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        HEDDLE_ASSIGN(const SafetensorsFile file, SafetensorsFile::Parse(text, "a rank"));
+        mine.merge(FromStored(file, options_.dtype));
+      }
+      return mine;
+    }
+    HEDDLE_ASSIGN(const std::string text, SafetensorsText(ToStored(mine), {}, "a rank"));
+    const auto* data = reinterpret_cast<const std::byte*>(text.data());
+    messages_.ToFirst(ByteString(data, data + text.size()));
+    return TensorsByName{};
   }
 
   Status Save() {
-    TensorsByName values = Values(Role::kParameter);
-    values.merge(Values(Role::kState));
+    HEDDLE_ASSIGN(TensorsByName values, GatherValues(Role::kParameter));
+    HEDDLE_ASSIGN(TensorsByName states, GatherValues(Role::kState));
+    if (!messages_.is_first()) return Ok();
+    values.merge(states);
     CheckpointInfo info{.step = done_,
                         .samples = samples_,
                         .seed = options_.seed,
@@ -239,11 +312,20 @@ class Trainer {
                         .heddle_version = kVersion};
     HEDDLE_ASSIGN(outcome_.checkpoint,
                   SaveCheckpoint(directory_->checkpoints_path(), info, ToStored(values)));
+    saved_ = done_;
     return PruneCheckpoints(directory_->path(), static_cast<int>(config_.keep));
   }
 
   Result<RunResult> Finish() {
-    const TensorsByName parameters = Values(Role::kParameter);
+    HEDDLE_ASSIGN(const TensorsByName parameters, GatherValues(Role::kParameter));
+    KeepLastSteps();
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(events_))) {
+      const auto events = FromBytes<TimelineEvent>(bytes);
+      outcome_.timeline.events.insert(outcome_.timeline.events.end(), events.begin(), events.end());
+    }
+    messages_.FromFirst({});  // nobody leaves before the first rank has everything
+    if (!messages_.is_first()) return std::move(outcome_);
+    SortByStart(outcome_.timeline);
     outcome_.parameter_hash = HashOf(parameters);
     outcome_.measured_iteration_seconds = Median(seconds_);
     if (!config_.weights.empty()) {
@@ -253,27 +335,75 @@ class Trainer {
     return std::move(outcome_);
   }
 
+  // Enough to look at.
+  void KeepLastSteps() {
+    constexpr int32_t kSteps = 4;
+    int32_t last = 0;
+    for (const TimelineEvent& event : events_) last = std::max(last, event.repetition);
+    std::erase_if(events_,
+                  [&](const TimelineEvent& event) { return event.repetition <= last - kSteps; });
+  }
+
   const Plan& plan_;
   const Graph& graph_;
   const RunConfig& config_;
+  const Program& program_;
+  const Program& forward_;
+  Communicator& communicator_;
+  RankMessages messages_;
   const RunListener& listener_;
+  const std::string& where_;
+  WorkerProgress* progress_;
   TrainOptions options_;
   std::unique_ptr<DataSource> data_;
-  Program program_, forward_;
-  std::optional<RunDirectory> directory_;
-  Executors executors_;
-  StepGate* gate_ = nullptr;
+  std::unique_ptr<TorchExecutor> executor_;
   int64_t done_ = 0;     // steps
   int64_t samples_ = 0;  // seen
-  std::vector<double> seconds_;
+  double step_seconds_ = 0;
+  std::vector<TimelineEvent> events_;  // of the last part
+
+  // The first rank's.
+  std::optional<RunDirectory> directory_;
+  int64_t saved_ = -1;           // the last step saved
+  std::vector<double> seconds_;  // of steps
   RunResult outcome_;
 };
 
 }  // namespace
 
+Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config) {
+  for (const Op& op : graph.ops()) {
+    if (op.kind != OpKind::kOpaque) continue;
+    return BadInput(config.plan,
+                    fmt::format("layer {} is a profile: it has times, no arithmetic", op.name),
+                    "run a model of the zoo");
+  }
+  Training training{&plan, &graph, config, {}, {}};
+  HEDDLE_ASSIGN(training.program, LowerPlan(plan, graph));
+  training.forward = ForwardOnly(training.program);
+  return training;
+}
+
+Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator& communicator,
+                            const RunListener& listener, const std::string& where,
+                            WorkerProgress* progress) {
+  return RankTrainer(training, rank, communicator, listener, where, progress).Run();
+}
+
 Result<RunResult> Train(const Plan& plan, const Graph& graph, const RunConfig& config,
                         const RunListener& listener) {
-  return Trainer(plan, graph, config, listener).Run();
+  HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config));
+  std::optional<Result<RunResult>> first;
+  const Status status =
+      RunOnThreads(training.program, [&](int32_t rank, Communicator& communicator) -> Status {
+        Result<RunResult> result =
+            TrainRank(training, rank, communicator, listener, "threads of this process");
+        if (!result.ok()) return result.error();
+        if (rank == 0) first.emplace(std::move(result));
+        return Ok();
+      });
+  if (!status.ok()) return status.error();
+  return std::move(*first);
 }
 
 }  // namespace heddle

@@ -1,9 +1,10 @@
-// Training a plan on this machine, its devices as threads of this process.
+// Training a plan. Every device is a rank that runs the same code; the first one also decides what
+// comes next, keeps the log and writes checkpoints.
 //
-//   HEDDLE_ASSIGN(RunResult result, Train(plan, graph, config, listener));
+//   HEDDLE_ASSIGN(RunResult result, Train(plan, graph, config, listener));    ranks are threads
 //
 // Leaves a run directory (docs/run-directory.md) with the log and checkpoints. Bits depend on the
-// plan, the config and the data, never on timing.
+// plan, the config and the data, never on timing, nor on whether ranks are threads or processes.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,10 @@
 #include "base/result.h"
 #include "model/graph.h"
 #include "program/plan/plan.h"
+#include "program/program.h"
+#include "run/communicator.h"
 #include "run/run_config.h"
+#include "run/worker.h"
 #include "timeline/timeline.h"
 
 namespace heddle {
@@ -36,15 +40,32 @@ struct RunResult {
   Timeline timeline;  // of the last steps
 };
 
-// Told as training goes, by whichever thread ends a step.
+// Told as training goes, by the first rank.
 struct RunListener {
   std::function<void(const std::string& line)> note = [](const std::string&) {};
   std::function<void(int64_t step, int64_t steps, double loss, double seconds)> step =
       [](int64_t, int64_t, double, double) {};
-  // Asked after each step: finish, save and stop?
+  // Asked now and then, some times a second: save and stop?
   std::function<bool()> interrupted = [] { return false; };
 };
 
+// What all ranks of a run share; made once. The plan and the graph must outlive it.
+struct Training {
+  const Plan* plan = nullptr;
+  const Graph* graph = nullptr;
+  RunConfig config;
+  Program program;
+  Program forward;  // for held-out samples
+};
+Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config);
+
+// One rank's part. Only the first rank's result means anything. `where` is the ranks' kind, for
+// people: "threads of this process".
+Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator& communicator,
+                            const RunListener& listener, const std::string& where,
+                            WorkerProgress* progress = nullptr);
+
+// All ranks as threads of this process.
 Result<RunResult> Train(const Plan& plan, const Graph& graph, const RunConfig& config,
                         const RunListener& listener);
 

@@ -1,0 +1,259 @@
+#include "run/processes.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "run/communicator.h"
+
+namespace heddle {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+volatile std::sig_atomic_t signals_to_pass_on = 0;
+
+void PassOn(int) { signals_to_pass_on = signals_to_pass_on + 1; }
+
+// What all processes share: the number that the parent tells, and a slot each.
+class SharedSlots {
+ public:
+  explicit SharedSlots(int count) : bytes_(sizeof(Head) + sizeof(ProcessSlot) * Size(count)) {
+    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    head_ = new (memory_) Head;
+    slots_ = reinterpret_cast<ProcessSlot*>(static_cast<std::byte*>(memory_) + sizeof(Head));
+    for (int k = 0; k < count; ++k) new (slots_ + k) ProcessSlot;
+  }
+  ~SharedSlots() { munmap(memory_, bytes_); }
+  SharedSlots(const SharedSlots&) = delete;
+  SharedSlots& operator=(const SharedSlots&) = delete;
+
+  ProcessSlot& slot(int32_t rank) { return slots_[rank]; }
+  void Tell(int number) { head_->number = number; }
+  int WaitForNumber() const {
+    while (head_->number < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return head_->number;
+  }
+
+ private:
+  struct alignas(64) Head {
+    std::atomic<int> number{-1};
+  };
+  static size_t Size(int count) { return static_cast<size_t>(count); }
+
+  size_t bytes_;
+  void* memory_;
+  Head* head_;
+  ProcessSlot* slots_;
+};
+
+template <size_t N>
+void Write(std::array<char, N>& to, const std::string& text) {
+  const size_t size = std::min(text.size(), N - 1);
+  std::memcpy(to.data(), text.data(), size);
+  to[size] = 0;
+}
+
+void WriteError(const Error& error, ProcessSlot& slot) {
+  Write(slot.where, error.where);
+  Write(slot.what, error.what);
+  Write(slot.hint, error.hint);
+  slot.failed = static_cast<int>(error.kind);
+}
+
+// The life of a child. Does not return.
+[[noreturn]] void BeChild(int32_t rank, SharedSlots& shared,
+                          const std::function<Status(int32_t, ProcessSlot&, int)>& work) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setpgid(0, 0);  // keys pressed at the terminal go to the parent alone
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  ProcessSlot& slot = shared.slot(rank);
+  std::thread([&slot] {
+    while (true) {
+      ++slot.beats;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }).detach();
+  int code = 0;
+  try {
+    const Status status = work(rank, slot, shared.WaitForNumber());
+    if (!status.ok()) {
+      WriteError(status.error(), slot);
+      code = static_cast<int>(status.error().kind);
+    }
+  } catch (const PeerLost& lost) {
+    slot.lost_a_peer = true;
+    WriteError({ErrorKind::kRunFailed, "", std::string("lost the others: ") + lost.what(), ""},
+               slot);
+    code = static_cast<int>(ErrorKind::kRunFailed);
+  } catch (const std::exception& error) {
+    WriteError({ErrorKind::kRunFailed, "", error.what(), ""}, slot);
+    code = static_cast<int>(ErrorKind::kRunFailed);
+  }
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+// The parent's side.
+class Watcher {
+ public:
+  Watcher(SharedSlots& shared, std::vector<pid_t> children, const ProcessWatch& watch)
+      : shared_(shared), watch_(watch) {
+    for (const pid_t child : children) children_.push_back({child, 0, Clock::now()});
+  }
+
+  ~Watcher() { KillAll(); }
+
+  Status Watch() {
+    while (alive() > 0) {
+      if (signals_to_pass_on > 0) {
+        signals_to_pass_on = signals_to_pass_on - 1;
+        if (children_[0].pid > 0) kill(children_[0].pid, SIGTERM);
+      }
+      Reap();
+      LookForSilence();
+      if (first_failure_ && Clock::now() - *first_failure_ > kGather) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (!first_failure_) return Ok();
+    KillAll();
+    return Cause();
+  }
+
+  void KillAll() {
+    for (Child& child : children_) {
+      if (child.pid <= 0) continue;
+      kill(child.pid, SIGKILL);
+      waitpid(child.pid, nullptr, 0);
+      child.pid = 0;
+    }
+  }
+
+ private:
+  // After the first failure: time for others to be seen, so that the cause is not taken for an
+  // effect.
+  static constexpr std::chrono::milliseconds kGather{300};
+
+  struct Child {
+    pid_t pid;  // 0: has ended
+    int64_t beats;
+    Clock::time_point heard;
+    bool hung = false;
+    std::optional<int> ended = {};  // as waitpid tells
+  };
+
+  int alive() const {
+    return static_cast<int>(std::count_if(children_.begin(), children_.end(),
+                                          [](const Child& child) { return child.pid > 0; }));
+  }
+
+  void Reap() {
+    for (Child& child : children_) {
+      int status = 0;
+      if (child.pid <= 0 || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+      child.pid = 0;
+      child.ended = status;
+      const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      if (!well && !first_failure_) first_failure_ = Clock::now();
+    }
+  }
+
+  void LookForSilence() {
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      Child& child = children_[rank];
+      if (child.pid <= 0) continue;
+      const int64_t beats = shared_.slot(static_cast<int32_t>(rank)).beats;
+      if (beats != child.beats) {
+        child.beats = beats;
+        child.heard = Clock::now();
+      } else if (Clock::now() - child.heard > watch_.silence && !child.hung) {
+        child.hung = true;
+        if (!first_failure_) first_failure_ = Clock::now();
+      }
+    }
+  }
+
+  // Killed or hung before failed, failed before having lost another.
+  Error Cause() {
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      const Child& child = children_[rank];
+      if (child.hung) return Describe(rank, "does not answer: it is stopped or hangs");
+      if (child.ended && WIFSIGNALED(*child.ended)) {
+        const int signal = WTERMSIG(*child.ended);
+        return Describe(rank,
+                        fmt::format("was killed by signal {} ({})", signal, strsignal(signal)));
+      }
+    }
+    for (const bool lost_a_peer : {false, true}) {
+      for (size_t rank = 0; rank < children_.size(); ++rank) {
+        ProcessSlot& slot = shared_.slot(static_cast<int32_t>(rank));
+        if (slot.failed == 0 || slot.lost_a_peer != lost_a_peer) continue;
+        const auto kind = static_cast<ErrorKind>(slot.failed.load());
+        if (kind != ErrorKind::kRunFailed) {
+          return {kind, slot.where.data(), slot.what.data(), slot.hint.data()};
+        }
+        return Describe(rank, std::string("failed: ") + slot.what.data());
+      }
+    }
+    return {ErrorKind::kRunFailed, "run", "a process ended without saying why", ""};
+  }
+
+  Error Describe(size_t rank, const std::string& what) {
+    const auto number = static_cast<int32_t>(rank);
+    const std::string place = watch_.place(shared_.slot(number).progress, number);
+    return {ErrorKind::kRunFailed, watch_.name(number), what + (place.empty() ? "" : ", " + place),
+            "the last checkpoint is whole: go on with --resume"};
+  }
+
+  SharedSlots& shared_;
+  const ProcessWatch& watch_;
+  std::vector<Child> children_;
+  std::optional<Clock::time_point> first_failure_;
+};
+
+}  // namespace
+
+Status RunProcesses(int count,
+                    const std::function<Status(int32_t rank, ProcessSlot& slot, int number)>& work,
+                    const ProcessWatch& watch) {
+  SharedSlots shared(count);
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < count; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) BeChild(rank, shared, work);
+    if (child < 0) {
+      const std::string why = std::strerror(errno);
+      for (const pid_t other : children) {
+        kill(other, SIGKILL);
+        waitpid(other, nullptr, 0);
+      }
+      return Error{ErrorKind::kRunFailed, "run",
+                   fmt::format("cannot start process {}: {}", rank, why),
+                   "fewer devices, or more processes allowed (ulimit -u)"};
+    }
+    children.push_back(child);
+  }
+  Watcher watcher(shared, children, watch);
+  std::signal(SIGINT, PassOn);
+  std::signal(SIGTERM, PassOn);
+  HEDDLE_ASSIGN(const int number, watch.after_fork());
+  shared.Tell(number);
+  return watcher.Watch();
+}
+
+}  // namespace heddle

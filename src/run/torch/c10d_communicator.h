@@ -1,0 +1,46 @@
+// A Communicator over c10d process groups (Gloo): devices as processes, on one host or several.
+//
+//   HEDDLE_ASSIGN(auto communicator, ConnectC10d({.address = "127.0.0.1", .port = port, …}));
+//
+// Messages go through one group of all devices. Each group of the Program has a process group and a
+// thread of its own, so that collectives of different groups do not wait for each other. Reductions
+// are made of an uneven all-to-all, a sum in rank order and another all-to-all, at the bytes of a
+// ring; Gloo has neither reduce-scatter nor uneven all-gather.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "run/communicator.h"
+
+namespace heddle {
+
+struct C10dOptions {
+  std::string address = "127.0.0.1";  // of the store
+  uint16_t port = 0;
+  std::string interface_address = "127.0.0.1";  // this host's, for the other devices
+  int32_t device = 0;                           // this one's number
+  int32_t devices = 1;
+  std::vector<std::vector<int32_t>> groups;  // devices in rank order, by group number
+  std::string identity;                      // must be the same for all: version, plan
+  std::chrono::milliseconds timeout{300'000};
+  bool native_all_reduce = false;  // Gloo's own, whose bits depend on the number of devices
+};
+
+// Blocks until all devices have come, or the timeout.
+Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options);
+
+// Where the devices find each other. Lives as long as this does.
+class Rendezvous {
+ public:
+  virtual ~Rendezvous() = default;
+  virtual uint16_t port() const = 0;
+};
+
+// Listens on `port`, or on any that is free if it is 0.
+Result<std::unique_ptr<Rendezvous>> HostRendezvous(uint16_t port);
+
+}  // namespace heddle

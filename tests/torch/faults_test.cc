@@ -1,0 +1,189 @@
+// heddle run with a process for each device: the same bits as threads, and what happens when one of
+// them dies, hangs or is asked to stop.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "base/file.h"
+#include "base/json_field.h"
+#include "cli/run_heddle.h"
+#include "run/store/checkpoint.h"
+#include "run/store/run_directory.h"
+#include "support/scratch_folder.h"
+
+namespace heddle {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+std::string MakePlanFile(const ScratchFolder& folder, const std::string& strategy) {
+  const std::string path = folder / (strategy + ".json");
+  const Ran ran = RunHeddle(
+      "plan --strategy " + strategy +
+      " --model 'tiny-gpt?layers=6&hidden=32&heads=2&seq=16&vocab=64&dropout=10' --clip 1 --batch 8"
+      " --microbatches 4 --cluster " +
+      ClusterFile("mixed4") + " -o " + path);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  return path;
+}
+
+std::string HashOfRun(const std::string& flags) {
+  const Ran ran = RunHeddle("run --json " + flags);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  return ParseJson(ran.out, "run").value()["parameter_hash"];
+}
+
+TEST(ProcessRunTest, TheSameBitsAsThreads) {
+  const ScratchFolder folder;
+  for (const char* strategy : {"1f1b", "dp", "dp-proportional", "interleaved"}) {
+    const std::string common =
+        MakePlanFile(folder, strategy) + " --steps 4 --dir " + (folder / strategy);
+    EXPECT_EQ(HashOfRun(common + "-p"), HashOfRun(common + "-t --threads")) << strategy;
+  }
+}
+
+// A run in the background.
+class Background {
+ public:
+  explicit Background(const std::string& command, const ScratchFolder& folder)
+      : out_(folder / "out"), err_(folder / "err") {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    setpgid(0, 0);
+    if (freopen(out_.c_str(), "w", stdout) == nullptr) _exit(99);
+    if (freopen(err_.c_str(), "w", stderr) == nullptr) _exit(99);
+    const std::string line = std::string("exec ") + HEDDLE_BINARY + " " + command;
+    execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    _exit(99);
+  }
+  ~Background() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  // Processes of its devices, by rank: children are numbered in the order in which they started.
+  std::vector<pid_t> Devices() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) +
+                       "/children");
+    std::vector<pid_t> children;
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+    return children;
+  }
+  bool WaitForDevices(size_t count) const {
+    for (int k = 0; k < 2000; ++k) {
+      if (Devices().size() == count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  void Signal(int signal) const { kill(pid_, signal); }
+
+  // Its exit code.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string err() const { return ReadFile(err_).value(); }
+  std::string out() const { return ReadFile(out_).value(); }
+
+ private:
+  std::string out_, err_;
+  pid_t pid_;
+};
+
+bool Exists(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string number, name, state;
+  return static_cast<bool>(file >> number >> name >> state) && state != "Z";
+}
+
+// A random device is killed or stopped at a random moment: it is named, nobody is left, every
+// checkpoint is whole.
+TEST(ProcessRunTest, AnyDeviceMayDieAtAnyMoment) {
+  const ScratchFolder folder;
+  const std::string plan = MakePlanFile(folder, "1f1b");
+  std::mt19937 random(7);
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string run = folder / ("run" + std::to_string(round));
+    Background background("run " + plan + " --steps 100000 --save-every 5 --dir " + run, folder);
+    ASSERT_TRUE(background.WaitForDevices(4)) << background.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
+    const std::vector<pid_t> devices = background.Devices();
+    ASSERT_EQ(devices.size(), 4U);
+    const size_t victim = random() % 4;
+    const bool stops = round % 7 == 6;
+    const auto start = std::chrono::steady_clock::now();
+    kill(devices[victim], stops ? SIGSTOP : SIGKILL);
+    EXPECT_EQ(background.Wait(), 5);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    EXPECT_THAT(background.err(), HasSubstr("device " + std::to_string(victim) + " ("))
+        << background.err();
+    EXPECT_THAT(background.err(),
+                stops ? HasSubstr("does not answer") : HasSubstr("killed by signal 9"));
+    EXPECT_THAT(background.err(), AnyOf(HasSubstr("in step"), HasSubstr("before its first step")));
+    for (const pid_t device : devices) EXPECT_FALSE(Exists(device));
+    for (const std::string& checkpoint : ListCheckpoints(run)) {
+      EXPECT_TRUE(LoadCheckpoint(checkpoint).ok()) << checkpoint;
+    }
+  }
+}
+
+TEST(ProcessRunTest, GoesOnAfterADeathAsIfNothingHadHappened) {
+  const ScratchFolder folder;
+  const std::string plan = MakePlanFile(folder, "1f1b");
+  const std::string run = folder / "run";
+  Background background("run " + plan + " --steps 100000 --save-every 3 --dir " + run, folder);
+  while (ListCheckpoints(run).empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(background.Devices()[1], SIGKILL);
+  EXPECT_EQ(background.Wait(), 5);
+  const int64_t saved = LoadCheckpoint(LatestCheckpoint(run).value()).value().info.step;
+  const std::string steps = " --steps " + std::to_string(saved + 4);
+  const std::string resumed = HashOfRun(plan + steps + " --resume " + run);
+  EXPECT_EQ(resumed, HashOfRun(plan + steps + " --dir " + (folder / "whole")));
+}
+
+TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {
+  const ScratchFolder folder;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string run = folder / ("run" + std::to_string(signal));
+    Background background("run " + MakePlanFile(folder, "1f1b") + " --steps 100000 --dir " + run,
+                          folder);
+    while (!std::filesystem::exists(run + "/log.jsonl")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    background.Signal(signal);
+    EXPECT_EQ(background.Wait(), 0) << background.err();
+    EXPECT_THAT(background.out(), HasSubstr("interrupted"));
+    const Checkpoint checkpoint = LoadCheckpoint(LatestCheckpoint(run).value()).value();
+    const RunDirectory directory = RunDirectory::Open(run).value();
+    const std::vector<Json> log = directory.ReadLog().value();
+    EXPECT_EQ(log.back().at("step"), checkpoint.info.step);
+  }
+}
+
+TEST(ProcessRunTest, BadInputIsSaidOnce) {
+  const ScratchFolder folder;
+  const Ran ran = RunHeddle("run " + MakePlanFile(folder, "1f1b") + " --data text:/nowhere --dir " +
+                            (folder / "run"));
+  EXPECT_EQ(ran.exit_code, 4);
+  EXPECT_THAT(ran.err, HasSubstr("/nowhere"));
+  EXPECT_EQ(ran.err.find("heddle:"), ran.err.rfind("heddle:")) << ran.err;
+}
+
+}  // namespace
+}  // namespace heddle
