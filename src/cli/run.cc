@@ -70,6 +70,9 @@ void AddRunCommand(Commands& commands) {
   command->add_option("--resume", config.resume,
                       "Go on from a run, or from one of its checkpoints");
   command->add_option("--weights", config.weights, "Write the trained weights, as safetensors");
+  command->add_flag("--emulate", config.emulate,
+                    "Pace arithmetic and messages to the plan's cluster; devices are threads");
+  command->add_option("--dilate", config.dilate, "With --emulate: how much slower time goes");
   command->add_flag("--threads", config.threads, "Devices as threads of one process");
   command->add_option("--port", config.port, "Where processes find each other; any free one if 0")
       ->check(CLI::Range(0, 65535));

@@ -20,6 +20,8 @@ Json RunConfigToJson(const RunConfig& config) {
                {"directory", config.directory},
                {"resume", config.resume},
                {"weights", config.weights},
+               {"emulate", config.emulate},
+               {"dilate", config.dilate},
                {"threads", config.threads},
                {"port", config.port},
                {"native_collectives", config.native_collectives}};
@@ -43,6 +45,8 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.directory, json.String("directory"));
   HEDDLE_ASSIGN(config.resume, json.String("resume"));
   HEDDLE_ASSIGN(config.weights, json.String("weights"));
+  HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
+  HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
   HEDDLE_ASSIGN(config.threads, json.Bool("threads"));
   HEDDLE_ASSIGN(config.port, json.Int("port", 0, 65535));
   HEDDLE_ASSIGN(config.native_collectives, json.Bool("native_collectives"));
@@ -67,6 +71,10 @@ Status CheckRunConfig(const RunConfig& config) {
   if (!(config.learning_rate > 0) || !std::isfinite(config.learning_rate)) {
     return BadInput("--rate", fmt::format("{} is no learning rate", config.learning_rate),
                     "a positive number");
+  }
+  if (!(config.dilate >= 0)) {
+    return BadInput("--dilate", fmt::format("{} is no factor", config.dilate),
+                    "a positive number, or 0 to let it be chosen");
   }
   if (config.dtype && *config.dtype != DType::kF32 && *config.dtype != DType::kF64) {
     return BadInput("--dtype", "only fp32 and fp64 can be run here",

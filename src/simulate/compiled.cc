@@ -225,22 +225,11 @@ int32_t Compiler::LaneOf(int32_t from, int32_t to, int32_t tag) {
   return lanes_.try_emplace(Pack(pair, tag), static_cast<int32_t>(lanes_.size())).first->second;
 }
 
-// A flow's rate is that of its busiest wire; on the others it counts in proportion.
 int32_t Compiler::AddFlow(const CommCost& cost) {
   auto flow = std::make_unique<CompiledFlow>();
-  double most = 0;
-  for (const WireLoad& load : cost.loads) most = std::max(most, load.bytes);
-  for (const WireLoad& load : cost.loads) {
-    if (load.bytes > 0) flow->loads.push_back({load.wire.value, load.bytes / most});
-  }
   flow->bytes = cost.loads;
-  const double moving = (cost.seconds - cost.latency).value;
-  flow->spec.work = moving > 0 ? most : 0;
-  flow->spec.latency = cost.latency.value;
-  flow->spec.seconds = cost.seconds.value;
-  flow->spec.cap = moving > 0 ? most / moving : 0;
+  flow->spec = FlowOf(cost, flow->loads);
   flows_.push_back(std::move(flow));
-  flows_.back()->spec.loads = &flows_.back()->loads;
   return static_cast<int32_t>(flows_.size()) - 1;
 }
 

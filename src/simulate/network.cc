@@ -256,6 +256,23 @@ std::optional<LinkModel> ParseLinkModel(std::string_view name) {
   return static_cast<LinkModel>(found - kModelNames.begin());
 }
 
+// A flow's rate is that of its busiest wire; on the others it counts in proportion.
+FlowSpec FlowOf(const CommCost& cost, std::vector<FlowLoad>& loads) {
+  double most = 0;
+  for (const WireLoad& load : cost.loads) most = std::max(most, load.bytes);
+  for (const WireLoad& load : cost.loads) {
+    if (load.bytes > 0) loads.push_back({load.wire.value, load.bytes / most});
+  }
+  const double moving = (cost.seconds - cost.latency).value;
+  FlowSpec spec;
+  spec.work = moving > 0 ? most : 0;
+  spec.latency = cost.latency.value;
+  spec.seconds = cost.seconds.value;
+  spec.cap = moving > 0 ? most / moving : 0;
+  spec.loads = &loads;
+  return spec;
+}
+
 std::unique_ptr<Network> MakeNetwork(LinkModel model, std::vector<double> bandwidths,
                                      size_t channels) {
   switch (model) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/network_cost.h"
 #include "simulate/fair_share.h"
 
 namespace heddle {
@@ -33,6 +34,10 @@ struct FlowSpec {
   double seconds = 0;    // latency and movement when alone
   int32_t channel = -1;  // channels model: the exclusive resource it uses, -1: none
 };
+
+// What a communication of this cost needs of the wires. Its loads are written into `loads`, which
+// the result points to.
+FlowSpec FlowOf(const CommCost& cost, std::vector<FlowLoad>& loads);
 
 class Network {
  public:

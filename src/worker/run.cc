@@ -21,6 +21,7 @@
 #include "run/torch/tensor_memory.h"
 #include "run/torch/train.h"
 #include "worker/commands.h"
+#include "worker/emulated_network.h"
 
 namespace heddle {
 namespace {
@@ -91,7 +92,10 @@ Json ToJson(const RunResult& result) {
           {"held_out", std::move(held_out)},
           {"measured_iteration_seconds", result.measured_iteration_seconds},
           {"predicted_iteration_seconds", result.predicted_iteration_seconds},
-          {"emulated", false},
+          {"emulated", result.emulated},
+          {"dilation", result.dilation},
+          {"deadlines", result.deadlines},
+          {"missed_deadlines", result.missed},
           {"parameter_hash", result.parameter_hash},
           {"directory", result.directory},
           {"checkpoint", result.checkpoint},
@@ -112,9 +116,18 @@ void PrintSummary(const RunResult& result, const Plan& plan) {
   }
   if (!result.held_out.empty()) fmt::print("held out    {:.4f}\n", result.held_out.back().loss);
   fmt::print(
-      "step        {} measured (real, median), {} predicted (simulated, for the plan's "
+      "step        {} measured ({}, median), {} predicted (simulated, for the plan's "
       "cluster)\n",
-      Time(result.measured_iteration_seconds), Time(result.predicted_iteration_seconds));
+      Time(result.measured_iteration_seconds), result.emulated ? "emulated" : "real",
+      Time(result.predicted_iteration_seconds));
+  if (result.emulated) {
+    const double share = result.deadlines > 0 ? 100.0 * static_cast<double>(result.missed) /
+                                                    static_cast<double>(result.deadlines)
+                                              : 0;
+    fmt::print("pace        time {:.3g} times slower, {} of {} deadlines missed ({:.2g}%){}\n",
+               result.dilation, result.missed, result.deadlines, share,
+               share > 1 ? ": not valid, give a larger --dilate" : "");
+  }
   fmt::print("parameters  {}\n", result.parameter_hash);
   fmt::print("run         {}\n", result.directory);
   if (result.interrupted) fmt::print("go on with  --resume {}\n", result.directory);
@@ -254,16 +267,23 @@ Status RunCommand(const Words& words) {
   const Plan& plan = both.loaded.plan;
   const Graph& graph = both.loaded.planning->graph;
   Front front(plan, as_json);
-  if (!config.threads) {
-    HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config));
+  HEDDLE_ASSIGN(Training training, PrepareTraining(plan, graph, config));
+  if (!config.threads && !config.emulate) {
     HEDDLE_ASSIGN(
         const std::optional<LaunchedRank> launched,
         FindLaunchedRank([](const char* name) { return std::getenv(name); }, config.port));
     return launched ? RunLaunched(training, *launched, front) : RunInProcesses(training, front);
   }
+  std::unique_ptr<Emulation> emulation;
+  if (config.emulate) {
+    const DType dtype =
+        config.dtype.value_or(plan.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+    HEDDLE_ASSIGN(emulation, EmulatePlan(both.loaded, training.program, dtype));
+    training.emulation = emulation.get();
+  }
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
-  return front.Conclude(Train(plan, graph, config, front.listener()));
+  return front.Conclude(TrainOnThreads(training, front.listener()));
 }
 
 }  // namespace heddle

@@ -48,14 +48,21 @@ class TrainTest : public testing::Test {
     return config;
   }
 
+  static Result<RunResult> Train(const Planned& planned, const RunConfig& config,
+                                 const RunListener& listener) {
+    HEDDLE_ASSIGN(const Training training,
+                  PrepareTraining(planned.plan, planned.planning.graph, config));
+    return TrainOnThreads(training, listener);
+  }
+
   RunResult Run(const Planned& planned, const RunConfig& config, const RunListener& listener = {}) {
-    Result<RunResult> result = Train(planned.plan, planned.planning.graph, config, listener);
+    Result<RunResult> result = Train(planned, config, listener);
     EXPECT_TRUE(result.ok()) << result.error().ToString();
     return result.ok() ? std::move(result).value() : RunResult{};
   }
 
   std::string ErrorOf(const Planned& planned, const RunConfig& config) {
-    const Result<RunResult> result = Train(planned.plan, planned.planning.graph, config, {});
+    const Result<RunResult> result = Train(planned, config, {});
     EXPECT_FALSE(result.ok());
     return result.ok() ? "" : result.error().ToString();
   }

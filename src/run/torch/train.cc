@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 
 #include "base/version.h"
 #include "program/lower/forward_only.h"
@@ -65,6 +66,7 @@ Status CheckFits(const Graph& graph, const Checkpoint& checkpoint, const std::st
 // What the first rank tells the others to do next.
 struct Order {
   int64_t steps = 0;
+  double dilation = 0;  // of an emulation; 0: not paced yet
   bool evaluate = false;
   bool save = false;
   bool end = false;
@@ -79,7 +81,9 @@ class RankTrainer {
         config_(training.config),
         program_(training.program),
         forward_(training.forward),
-        communicator_(communicator),
+        emulation_(training.emulation),
+        paced_communicator_(emulation_ ? emulation_->Pace(rank, communicator) : nullptr),
+        communicator_(emulation_ ? *paced_communicator_ : communicator),
         messages_(communicator, rank, static_cast<int32_t>(training.program.devices.size())),
         listener_(listener),
         where_(where),
@@ -111,6 +115,7 @@ class RankTrainer {
     HEDDLE_ASSIGN(data_, OpenData(config_.data, graph_, {options_.seed, config_.validation}));
     executor_ = std::make_unique<TorchExecutor>(program_, messages_.rank(), graph_, *data_,
                                                 options_, values);
+    if (emulation_ != nullptr) paced_executor_ = emulation_->Pace(messages_.rank(), *executor_);
     if (!messages_.is_first()) return Ok();
     HEDDLE_RETURN_IF_ERROR(OpenDirectory());
     listener_.note(fmt::format("{}: {} of {} on {} devices, {}; {}", directory_->path(),
@@ -186,11 +191,18 @@ class RankTrainer {
         const double wanted = step_seconds_ > 0 ? kPartSeconds / step_seconds_ : 1;
         const int64_t until = NextStop();
         order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, until - done_);
+        constexpr int64_t kToCalibrate = 3;
+        if (emulation_ != nullptr && dilation_ == 0) {
+          order.steps = std::min(kToCalibrate, until - done_);
+        }
+        order.dilation = dilation_;
         const bool stops = done_ + order.steps == until;
         order.evaluate = stops && Due(config_.eval_every, until);
         order.save = stops && Due(config_.save_every, until);
       }
     }
+    // Nobody computes between two orders: the pace may change.
+    if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
     return FromBytes<Order>(messages_.FromFirst(ToBytes(std::vector<Order>{order})))[0];
   }
 
@@ -201,8 +213,9 @@ class RankTrainer {
     options.first_step = done_;
     options.start = Clock::now();
     options.progress = progress_;
+    Executor& executor = paced_executor_ ? *paced_executor_ : *executor_;
     HEDDLE_ASSIGN(std::vector<TimelineEvent> events,
-                  RunDevice(program_, messages_.rank(), *executor_, communicator_, options));
+                  RunDevice(program_, messages_.rank(), executor, communicator_, options));
     step_seconds_ = SecondsSince(options.start) / static_cast<double>(steps);
     std::vector<double> losses;
     for (int64_t step = done_; step < done_ + steps; ++step) {
@@ -213,7 +226,41 @@ class RankTrainer {
     done_ += steps;
     samples_ += steps * program_.samples();
     events_ = std::move(events);
+    if (emulation_ != nullptr && emulation_->dilation() == 0) Calibrate();
     return Ok();
+  }
+
+  // After some steps that were not paced: how much slower must time go, so that real work fits into
+  // modelled time, with the other devices at work beside it?
+  void Calibrate() {
+    constexpr double kRoom = 2;             // for noise
+    constexpr double kLeastSeconds = 0.02;  // of a step: sleeping is exact to some 50 us
+    double longest = 0, work = 0;
+    int32_t last = 0;
+    for (const TimelineEvent& event : events_) last = std::max(last, event.repetition);
+    for (const TimelineEvent& event : events_) {
+      if (event.repetition != last) continue;
+      const double real = (event.end - event.start).value;
+      const double modelled = emulation_->ModelledSeconds(messages_.rank(), event.label);
+      work += real;
+      if (modelled > 0) longest = std::max(longest, real / modelled);
+    }
+    double most = 0, all_work = 0;
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(std::vector<double>{longest, work}))) {
+      const std::vector<double> values = FromBytes<double>(bytes);
+      most = std::max(most, values[0]);
+      all_work += values[1];
+    }
+    if (!messages_.is_first()) return;
+    const double step = plan_.estimate.iteration_seconds;
+    const double cores = std::max(1U, std::thread::hardware_concurrency());
+    dilation_ =
+        config_.dilate > 0
+            ? config_.dilate
+            : std::max({kRoom * most, kLeastSeconds / step, kRoom * all_work / cores / step});
+    seconds_.clear();
+    listener_.note(
+        fmt::format("time goes {:.3g} times slower, so that real work fits in", dilation_));
   }
 
   // Element by element, in the order of ranks. Empty on the other ranks.
@@ -328,11 +375,26 @@ class RankTrainer {
     SortByStart(outcome_.timeline);
     outcome_.parameter_hash = HashOf(parameters);
     outcome_.measured_iteration_seconds = Median(seconds_);
+    if (dilation_ > 0) DescribeEmulation();
     if (!config_.weights.empty()) {
       HEDDLE_RETURN_IF_ERROR(
           WriteSafetensors(config_.weights, ToStored(parameters), {{"model", plan_.model}}));
     }
     return std::move(outcome_);
+  }
+
+  // In modelled seconds.
+  void DescribeEmulation() {
+    outcome_.emulated = true;
+    outcome_.dilation = dilation_;
+    outcome_.deadlines = emulation_->deadlines();
+    outcome_.missed = emulation_->missed();
+    outcome_.measured_iteration_seconds /= dilation_;
+    outcome_.timeline.source = "emulated";
+    for (TimelineEvent& event : outcome_.timeline.events) {
+      event.start = event.start / dilation_;
+      event.end = event.end / dilation_;
+    }
   }
 
   // Enough to look at.
@@ -349,6 +411,8 @@ class RankTrainer {
   const RunConfig& config_;
   const Program& program_;
   const Program& forward_;
+  Emulation* emulation_;
+  std::unique_ptr<Communicator> paced_communicator_;
   Communicator& communicator_;
   RankMessages messages_;
   const RunListener& listener_;
@@ -357,12 +421,14 @@ class RankTrainer {
   TrainOptions options_;
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<TorchExecutor> executor_;
+  std::unique_ptr<Executor> paced_executor_;
   int64_t done_ = 0;     // steps
   int64_t samples_ = 0;  // seen
   double step_seconds_ = 0;
   std::vector<TimelineEvent> events_;  // of the last part
 
   // The first rank's.
+  double dilation_ = 0;
   std::optional<RunDirectory> directory_;
   int64_t saved_ = -1;           // the last step saved
   std::vector<double> seconds_;  // of steps
@@ -378,7 +444,7 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
                     fmt::format("layer {} is a profile: it has times, no arithmetic", op.name),
                     "run a model of the zoo");
   }
-  Training training{&plan, &graph, config, {}, {}};
+  Training training{&plan, &graph, config, {}, {}, nullptr};
   HEDDLE_ASSIGN(training.program, LowerPlan(plan, graph));
   training.forward = ForwardOnly(training.program);
   return training;
@@ -390,9 +456,7 @@ Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator
   return RankTrainer(training, rank, communicator, listener, where, progress).Run();
 }
 
-Result<RunResult> Train(const Plan& plan, const Graph& graph, const RunConfig& config,
-                        const RunListener& listener) {
-  HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config));
+Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener) {
   std::optional<Result<RunResult>> first;
   const Status status =
       RunOnThreads(training.program, [&](int32_t rank, Communicator& communicator) -> Status {

@@ -1,7 +1,8 @@
 // Training a plan. Every device is a rank that runs the same code; the first one also decides what
 // comes next, keeps the log and writes checkpoints.
 //
-//   HEDDLE_ASSIGN(RunResult result, Train(plan, graph, config, listener));    ranks are threads
+//   HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config));
+//   HEDDLE_ASSIGN(RunResult result, TrainOnThreads(training, listener));
 //
 // Leaves a run directory (docs/run-directory.md) with the log and checkpoints. Bits depend on the
 // plan, the config and the data, never on timing, nor on whether ranks are threads or processes.
@@ -17,6 +18,7 @@
 #include "program/plan/plan.h"
 #include "program/program.h"
 #include "run/communicator.h"
+#include "run/emulation.h"
 #include "run/run_config.h"
 #include "run/worker.h"
 #include "timeline/timeline.h"
@@ -38,6 +40,10 @@ struct RunResult {
   std::string checkpoint;  // the last one saved
   bool interrupted = false;
   Timeline timeline;  // of the last steps
+  // Of an emulated run, whose seconds are those of the modelled cluster.
+  bool emulated = false;
+  double dilation = 1;
+  int64_t deadlines = 0, missed = 0;
 };
 
 // Told as training goes, by the first rank.
@@ -55,7 +61,8 @@ struct Training {
   const Graph* graph = nullptr;
   RunConfig config;
   Program program;
-  Program forward;  // for held-out samples
+  Program forward;                 // for held-out samples
+  Emulation* emulation = nullptr;  // may be null
 };
 Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config);
 
@@ -66,7 +73,6 @@ Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator
                             WorkerProgress* progress = nullptr);
 
 // All ranks as threads of this process.
-Result<RunResult> Train(const Plan& plan, const Graph& graph, const RunConfig& config,
-                        const RunListener& listener);
+Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener);
 
 }  // namespace heddle

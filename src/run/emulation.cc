@@ -1,0 +1,234 @@
+#include "run/emulation.h"
+
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "run/rank_messages.h"
+
+namespace heddle {
+
+// Done when the modelled network says so.
+struct Emulation::Flow : Ticket {
+  explicit Flow(Emulation* e) : emulation(e) {}
+  void Wait() override {
+    std::unique_lock lock(emulation->mutex_);
+    emulation->done_.wait(lock, [this] { return done; });
+  }
+  Emulation* emulation;
+  bool done = false;
+};
+
+namespace {
+
+// The real message and the modelled one.
+class BothTickets final : public Ticket {
+ public:
+  BothTickets(TicketPtr real, TicketPtr modelled)
+      : real_(std::move(real)), modelled_(std::move(modelled)) {}
+  void Wait() override {
+    real_->Wait();
+    modelled_->Wait();
+  }
+
+ private:
+  TicketPtr real_, modelled_;
+};
+
+void SleepUntil(std::chrono::steady_clock::time_point deadline) {
+  const auto since = deadline.time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+  const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds);
+  const timespec time{seconds.count(), rest.count()};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
+  }
+}
+
+}  // namespace
+
+class PacedExecutor final : public Executor {
+ public:
+  PacedExecutor(Emulation& emulation, int32_t device, Executor& inner)
+      : emulation_(emulation), device_(device), inner_(inner) {
+    prctl(PR_SET_TIMERSLACK, 1);
+  }
+
+  void Compute(const Instruction& compute, int64_t i) override {
+    const double dilation = emulation_.dilation();
+    if (dilation <= 0) return inner_.Compute(compute, i);
+    // What begins right after the last deadline begins at it: oversleeping does not add up.
+    constexpr std::chrono::milliseconds kRightAfter{1};
+    auto start = Emulation::Clock::now();
+    if (start - deadline_ < kRightAfter) start = deadline_;
+    inner_.Compute(compute, i);
+    const double seconds = emulation_.ModelledSeconds(device_, compute.target) * dilation;
+    deadline_ = start + std::chrono::nanoseconds(std::llround(seconds * 1e9));
+    ++emulation_.deadlines_;
+    if (Emulation::Clock::now() > deadline_) {
+      ++emulation_.missed_;
+      deadline_ = Emulation::Clock::now();
+    } else {
+      SleepUntil(deadline_);
+    }
+  }
+  Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
+  Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
+  Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
+  void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
+  void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
+    inner_.Alias(name, buffer, i);
+  }
+  DType dtype() const override { return inner_.dtype(); }
+
+ private:
+  Emulation& emulation_;
+  int32_t device_;
+  Executor& inner_;
+  Emulation::Clock::time_point deadline_{};
+};
+
+class PacedCommunicator final : public Communicator {
+ public:
+  PacedCommunicator(Emulation& emulation, int32_t device, Communicator& inner)
+      : emulation_(emulation), device_(device), inner_(inner) {}
+
+  TicketPtr Send(int32_t peer, int32_t tag, Payload payload) override {
+    const size_t bytes = payload.bytes;
+    TicketPtr real = inner_.Send(peer, tag, std::move(payload));
+    if (!Paced(tag)) return real;
+    return Both(std::move(real), emulation_.PostMessage(device_, peer, tag, bytes, true));
+  }
+  TicketPtr Receive(int32_t peer, int32_t tag, Payload payload) override {
+    const size_t bytes = payload.bytes;
+    TicketPtr real = inner_.Receive(peer, tag, std::move(payload));
+    if (!Paced(tag)) return real;
+    return Both(std::move(real), emulation_.PostMessage(peer, device_, tag, bytes, false));
+  }
+  TicketPtr Collective(CollectiveCall call) override {
+    if (!Paced(0)) return inner_.Collective(std::move(call));
+    TicketPtr modelled = emulation_.PostCollective(device_, call);
+    return Both(inner_.Collective(std::move(call)), std::move(modelled));
+  }
+
+ private:
+  bool Paced(int32_t tag) const { return tag < kFirstControlTag && emulation_.dilation() > 0; }
+  static TicketPtr Both(TicketPtr real, TicketPtr modelled) {
+    return std::make_shared<BothTickets>(std::move(real), std::move(modelled));
+  }
+
+  Emulation& emulation_;
+  int32_t device_;
+  Communicator& inner_;
+};
+
+Emulation::Emulation(std::vector<std::vector<double>> segment_seconds,
+                     std::vector<size_t> group_sizes, std::unique_ptr<NetworkModel> network,
+                     double byte_scale)
+    : seconds_(std::move(segment_seconds)),
+      group_sizes_(std::move(group_sizes)),
+      network_(std::move(network)),
+      byte_scale_(byte_scale),
+      thread_([this] { Loop(); }) {}
+
+Emulation::~Emulation() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    started_.notify_all();
+  }
+  thread_.join();
+}
+
+std::unique_ptr<Executor> Emulation::Pace(int32_t device, Executor& executor) {
+  return std::make_unique<PacedExecutor>(*this, device, executor);
+}
+
+std::unique_ptr<Communicator> Emulation::Pace(int32_t device, Communicator& communicator) {
+  return std::make_unique<PacedCommunicator>(*this, device, communicator);
+}
+
+void Emulation::SetDilation(double dilation) {
+  const std::lock_guard lock(mutex_);
+  if (dilation_ > 0) base_ = Now();
+  epoch_ = Clock::now();
+  dilation_ = dilation;
+}
+
+double Emulation::Now() const {
+  return base_ + std::chrono::duration<double>(Clock::now() - epoch_).count() / dilation_;
+}
+
+Bytes Emulation::Scaled(size_t bytes) const {
+  return {std::llround(static_cast<double>(bytes) * byte_scale_)};
+}
+
+// Lets everything happen that was due before `now`.
+void Emulation::CatchUp(double now) {
+  std::vector<int32_t> finished;
+  while (network_->NextTime() <= now) network_->Advance(network_->NextTime(), finished);
+  for (const int32_t id : finished) {
+    for (const FlowPtr& flow : in_flight_.at(id)) flow->done = true;
+    in_flight_.erase(id);
+  }
+  if (!finished.empty()) done_.notify_all();
+}
+
+// Sleeps until the network has something to say.
+void Emulation::Loop() {
+  prctl(PR_SET_TIMERSLACK, 1);
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    const double next = network_->NextTime();
+    if (dilation_ <= 0 || std::isinf(next)) {
+      started_.wait(lock);
+      continue;
+    }
+    const double wait = (next - base_) * dilation_;
+    started_.wait_until(lock, epoch_ + std::chrono::nanoseconds(std::llround(wait * 1e9)));
+    if (!ends_) CatchUp(Now());
+  }
+}
+
+Emulation::FlowPtr Emulation::PostMessage(int32_t from, int32_t to, int32_t tag, size_t bytes,
+                                          bool sends) {
+  auto mine = std::make_shared<Flow>(this);
+  const std::lock_guard lock(mutex_);
+  Lane& lane = lanes_[{from, to, tag}];
+  (sends ? lane.sends : lane.receives).push_back(mine);
+  if (lane.sends.empty() || lane.receives.empty()) return mine;
+  const double now = Now();
+  CatchUp(now);
+  const int32_t id = next_id_++;
+  in_flight_[id] = {lane.sends.front(), lane.receives.front()};
+  lane.sends.pop_front();
+  lane.receives.pop_front();
+  network_->StartMessage(id, from, to, Scaled(bytes), now);
+  started_.notify_all();
+  return mine;
+}
+
+Emulation::FlowPtr Emulation::PostCollective(int32_t device, const CollectiveCall& call) {
+  auto mine = std::make_shared<Flow>(this);
+  size_t bytes = 0;
+  for (const Payload& payload : call.in) bytes += payload.bytes;
+  const std::lock_guard lock(mutex_);
+  auto& arriving = arriving_[call.group];
+  arriving[device].push_back(mine);
+  const auto has_come = [](const auto& member) { return !member.second.empty(); };
+  const auto here = static_cast<size_t>(std::count_if(arriving.begin(), arriving.end(), has_come));
+  if (here < group_sizes_[static_cast<size_t>(call.group)]) return mine;
+  const double now = Now();
+  CatchUp(now);
+  const int32_t id = next_id_++;
+  for (auto& member : arriving) {
+    in_flight_[id].push_back(member.second.front());
+    member.second.pop_front();
+  }
+  network_->StartCollective(id, call.kind, call.group, Scaled(bytes), now);
+  started_.notify_all();
+  return mine;
+}
+
+}  // namespace heddle

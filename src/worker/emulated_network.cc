@@ -1,0 +1,88 @@
+#include "worker/emulated_network.h"
+
+#include <map>
+
+#include "program/segment_cost.h"
+#include "simulate/network.h"
+
+namespace heddle {
+namespace {
+
+class EmulatedNetwork final : public NetworkModel {
+ public:
+  EmulatedNetwork(const Cluster& cluster, const Program& program, std::vector<DeviceId> devices,
+                  LinkModel links, CollectiveAlgorithm all_reduce)
+      : program_(program),
+        devices_(std::move(devices)),
+        cost_(cluster),
+        all_reduce_(all_reduce),
+        network_(MakeNetwork(links, Bandwidths(cluster), 0)) {}
+
+  void StartMessage(int32_t id, int32_t from, int32_t to, Bytes bytes, double now) override {
+    Start(id, cost_.Transfer(IdOf(from), IdOf(to), bytes), now);
+  }
+
+  void StartCollective(int32_t id, CollectiveKind kind, int32_t group, Bytes bytes,
+                       double now) override {
+    std::vector<DeviceId> members;
+    for (const int32_t device : program_.group(group).devices) members.push_back(IdOf(device));
+    const std::vector<Bytes> sizes = {bytes};
+    Start(id, cost_.Collective({kind, members, sizes, all_reduce_, 0}), now);
+  }
+
+  double NextTime() const override { return network_->NextTime(); }
+
+  void Advance(double now, std::vector<int32_t>& done) override {
+    const size_t before = done.size();
+    network_->Advance(now, done);
+    for (size_t k = before; k < done.size(); ++k) loads_.erase(done[k]);
+  }
+
+ private:
+  static std::vector<double> Bandwidths(const Cluster& cluster) {
+    std::vector<double> bandwidths;
+    for (const Wire& wire : cluster.wires()) bandwidths.push_back(wire.bandwidth.value);
+    return bandwidths;
+  }
+
+  DeviceId IdOf(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
+
+  void Start(int32_t id, const CommCost& cost, double now) {
+    network_->Start(id, FlowOf(cost, loads_[id]), now);
+  }
+
+  const Program& program_;
+  std::vector<DeviceId> devices_;
+  NetworkCost cost_;
+  CollectiveAlgorithm all_reduce_;
+  std::unique_ptr<Network> network_;
+  std::map<int32_t, std::vector<FlowLoad>> loads_;  // of the flows in flight
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const Program& program,
+                                               DType run_dtype) {
+  const Planning& planning = *loaded.planning;
+  const LinkModel links = planning.options.links;
+  if (links == LinkModel::kChannels) {
+    return BadInput("plan: links",
+                    "channels are an assumption, not a network: there is nothing to "
+                    "emulate",
+                    "plan with --links shared or exclusive");
+  }
+  const OpCost cost = planning.cost();
+  HEDDLE_ASSIGN(SegmentSeconds seconds, CostSegments(program, *loaded.cluster, &cost));
+  HEDDLE_ASSIGN(std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
+  std::vector<size_t> group_sizes;
+  for (const Group& group : program.groups) group_sizes.push_back(group.devices.size());
+  const double scale =
+      static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
+  return std::make_unique<Emulation>(
+      std::move(seconds), std::move(group_sizes),
+      std::make_unique<EmulatedNetwork>(*loaded.cluster, program, std::move(devices), links,
+                                        loaded.plan.all_reduce),
+      scale);
+}
+
+}  // namespace heddle

@@ -1,0 +1,16 @@
+// The simulator's network for an emulation, and the emulation of a plan.
+#pragma once
+
+#include <memory>
+
+#include "plan/planning.h"
+#include "program/program.h"
+#include "run/emulation.h"
+
+namespace heddle {
+
+// The plan's cluster, with `run_dtype` as the type that is really computed in.
+Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const Program& program,
+                                               DType run_dtype);
+
+}  // namespace heddle
