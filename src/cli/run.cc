@@ -70,6 +70,9 @@ void AddRunCommand(Commands& commands) {
   command->add_option("--resume", config.resume,
                       "Go on from a run, or from one of its checkpoints");
   command->add_option("--weights", config.weights, "Write the trained weights, as safetensors");
+  command->add_flag("--elastic", config.elastic,
+                    "When a device is lost: plan again without it, and go on from the last "
+                    "checkpoint");
   command->add_flag("--emulate", config.emulate,
                     "Pace arithmetic and messages to the plan's cluster; devices are threads");
   command->add_option("--dilate", config.dilate, "With --emulate: how much slower time goes");

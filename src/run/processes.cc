@@ -134,6 +134,8 @@ class Watcher {
     return Cause();
   }
 
+  std::optional<int32_t> lost() const { return lost_; }
+
   void KillAll() {
     for (Child& child : children_) {
       if (child.pid <= 0) continue;
@@ -191,8 +193,12 @@ class Watcher {
   Error Cause() {
     for (size_t rank = 0; rank < children_.size(); ++rank) {
       const Child& child = children_[rank];
-      if (child.hung) return Describe(rank, "does not answer: it is stopped or hangs");
+      if (child.hung) {
+        lost_ = static_cast<int32_t>(rank);
+        return Describe(rank, "does not answer: it is stopped or hangs");
+      }
       if (child.ended && WIFSIGNALED(*child.ended)) {
+        lost_ = static_cast<int32_t>(rank);
         const int signal = WTERMSIG(*child.ended);
         return Describe(rank,
                         fmt::format("was killed by signal {} ({})", signal, strsignal(signal)));
@@ -223,13 +229,14 @@ class Watcher {
   const ProcessWatch& watch_;
   std::vector<Child> children_;
   std::optional<Clock::time_point> first_failure_;
+  std::optional<int32_t> lost_;
 };
 
 }  // namespace
 
 Status RunProcesses(int count,
                     const std::function<Status(int32_t rank, ProcessSlot& slot, int number)>& work,
-                    const ProcessWatch& watch) {
+                    const ProcessWatch& watch, std::optional<int32_t>* lost) {
   SharedSlots shared(count);
   std::fflush(nullptr);
   std::vector<pid_t> children;
@@ -253,7 +260,9 @@ Status RunProcesses(int count,
   std::signal(SIGTERM, PassOn);
   HEDDLE_ASSIGN(const int number, watch.after_fork());
   shared.Tell(number);
-  return watcher.Watch();
+  const Status status = watcher.Watch();
+  if (lost != nullptr) *lost = watcher.lost();
+  return status;
 }
 
 }  // namespace heddle

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -39,8 +40,9 @@ struct ProcessWatch {
 
 // `work` gets its rank, its slot and the number of after_fork. REQUIRES: this process has no other
 // thread. SIGINT and SIGTERM are passed on to the first process, which decides.
+// `lost` is set to the rank that was killed or hung, if one was.
 Status RunProcesses(int count,
                     const std::function<Status(int32_t rank, ProcessSlot& slot, int number)>& work,
-                    const ProcessWatch& watch);
+                    const ProcessWatch& watch, std::optional<int32_t>* lost = nullptr);
 
 }  // namespace heddle

@@ -20,6 +20,7 @@ Json RunConfigToJson(const RunConfig& config) {
                {"directory", config.directory},
                {"resume", config.resume},
                {"weights", config.weights},
+               {"elastic", config.elastic},
                {"emulate", config.emulate},
                {"dilate", config.dilate},
                {"threads", config.threads},
@@ -45,6 +46,7 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.directory, json.String("directory"));
   HEDDLE_ASSIGN(config.resume, json.String("resume"));
   HEDDLE_ASSIGN(config.weights, json.String("weights"));
+  HEDDLE_ASSIGN(config.elastic, json.Bool("elastic"));
   HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
   HEDDLE_ASSIGN(config.threads, json.Bool("threads"));

@@ -31,6 +31,7 @@ struct RunConfig {
   std::string directory;              // of the run; empty: a new one in runs/
   std::string resume;                 // a run directory or a checkpoint to go on from
   std::string weights;                // file to write the trained parameters to
+  bool elastic = false;               // plan again without a device that is lost, and go on
   bool emulate = false;               // pace to the plan's cluster; devices are threads
   double dilate = 0;                  // how much slower time goes then; 0: chosen
   bool threads = false;               // devices as threads of one process

@@ -6,16 +6,20 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <optional>
 
 #include "base/hash.h"
 #include "base/json_field.h"
 #include "base/version.h"
+#include "choose/planners.h"
+#include "cluster/without_device.h"
 #include "program/text/program_text.h"
 #include "report/perfetto.h"
 #include "report/sparkline.h"
 #include "run/launched_rank.h"
 #include "run/processes.h"
+#include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
 #include "run/torch/c10d_communicator.h"
 #include "run/torch/tensor_memory.h"
@@ -231,7 +235,7 @@ Status RunLaunched(const Training& training, const LaunchedRank& launched, Front
   }
 }
 
-Status RunInProcesses(const Training& training, Front& front) {
+Status RunInProcesses(const Training& training, Front& front, std::optional<int32_t>* lost) {
   const Program& program = training.program;
   const auto devices = static_cast<int32_t>(program.devices.size());
   std::unique_ptr<Rendezvous> rendezvous;
@@ -252,7 +256,52 @@ Status RunInProcesses(const Training& training, Front& front) {
     options.port = static_cast<uint16_t>(port);
     return RunRank(training, rank, options, "a process each", front, &slot.progress);
   };
-  return RunProcesses(devices, work, watch);
+  return RunProcesses(devices, work, watch, lost);
+}
+
+// A plan of the same strategy for the cluster without one device.
+Result<LoadedPlan> PlanWithout(const LoadedPlan& loaded, const std::string& device,
+                               const Profile* profile) {
+  LoadedPlan smaller;
+  HEDDLE_ASSIGN(ClusterSpec spec, WithoutDevice(loaded.cluster->spec(), device));
+  HEDDLE_ASSIGN(Cluster cluster, Cluster::Make(std::move(spec), "the remaining cluster"));
+  smaller.cluster = std::make_unique<Cluster>(std::move(cluster));
+  PlanOptions options = loaded.planning->options;
+  options.microbatches.reset();
+  HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *smaller.cluster, profile));
+  smaller.planning = std::make_unique<Planning>(std::move(planning));
+  HEDDLE_ASSIGN(smaller.plan, MakePlan(loaded.plan.strategy, *smaller.planning));
+  return smaller;
+}
+
+// Trains in processes; whenever a device is lost, goes on without it.
+Status RunElastic(const PlanAndProfile& both, RunConfig config, bool as_json) {
+  LoadedPlan replanned;
+  const LoadedPlan* current = &both.loaded;
+  if (config.directory.empty() && config.resume.empty()) {
+    HEDDLE_ASSIGN(const RunDirectory fresh,
+                  RunDirectory::CreateNamed("runs", current->plan.model, std::time(nullptr)));
+    config.directory = fresh.path();
+  }
+  while (true) {
+    HEDDLE_ASSIGN(const Training training,
+                  PrepareTraining(current->plan, current->planning->graph, config));
+    Front front(current->plan, as_json);
+    std::optional<int32_t> lost;
+    const Status status = RunInProcesses(training, front, &lost);
+    if (status.ok() || !lost || training.program.devices.size() == 1) return status;
+    const std::string device = training.program.devices[static_cast<size_t>(*lost)].name;
+    fmt::print(stderr, "heddle: {}\n", status.error().ToString());
+    const std::string run = config.directory.empty() ? config.resume : config.directory;
+    HEDDLE_ASSIGN(const std::string checkpoint, LatestCheckpoint(run));
+    HEDDLE_ASSIGN(LoadedPlan smaller, PlanWithout(*current, device, both.profile.get()));
+    fmt::print(stderr, "heddle: without {}: {} on {} devices, on from {}\n", device,
+               smaller.plan.strategy, smaller.plan.devices_used(), checkpoint);
+    replanned = std::move(smaller);
+    current = &replanned;
+    config.resume = run;
+    config.directory.clear();
+  }
 }
 
 }  // namespace
@@ -272,7 +321,9 @@ Status RunCommand(const Words& words) {
     HEDDLE_ASSIGN(
         const std::optional<LaunchedRank> launched,
         FindLaunchedRank([](const char* name) { return std::getenv(name); }, config.port));
-    return launched ? RunLaunched(training, *launched, front) : RunInProcesses(training, front);
+    if (launched) return RunLaunched(training, *launched, front);
+    return config.elastic ? RunElastic(both, config, as_json)
+                          : RunInProcesses(training, front, nullptr);
   }
   std::unique_ptr<Emulation> emulation;
   if (config.emulate) {

@@ -1,6 +1,7 @@
 // heddle run with a process for each device: the same bits as threads, and what happens when one of
 // them dies, hangs or is asked to stop.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -155,6 +156,29 @@ TEST(ProcessRunTest, GoesOnAfterADeathAsIfNothingHadHappened) {
   const std::string steps = " --steps " + std::to_string(saved + 4);
   const std::string resumed = HashOfRun(plan + steps + " --resume " + run);
   EXPECT_EQ(resumed, HashOfRun(plan + steps + " --dir " + (folder / "whole")));
+}
+
+// A device is lost: the others go on under a new plan, as a run resumed by hand would.
+TEST(ProcessRunTest, ElasticGoesOnWithoutTheLostDevice) {
+  const ScratchFolder folder;
+  const std::string plan = MakePlanFile(folder, "1f1b");
+  const std::string run = folder / "run";
+  const std::string steps = " --json --steps 60 ";
+  Background background("run " + plan + steps + "--elastic --save-every 5 --keep 1000 --dir " + run,
+                        folder);
+  while (ListCheckpoints(run).size() < 3) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(background.Devices()[2], SIGKILL);
+  EXPECT_EQ(background.Wait(), 0) << background.err();
+  EXPECT_THAT(background.err(), HasSubstr("device 2 ("));
+  EXPECT_THAT(background.err(), HasSubstr("1f1b on 3 devices, on from " + run));
+  const Json json = ParseJson(background.out(), "run").value();
+  EXPECT_EQ(json["steps"], 60);
+  const std::string from =
+      run + "/checkpoints/step-" + fmt::format("{:08}", json["first_step"].get<int64_t>());
+  EXPECT_EQ(json["parameter_hash"], HashOfRun(run + "/plan.json" + steps + "--resume " + from +
+                                              " --dir " + (folder / "by-hand")));
 }
 
 TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {

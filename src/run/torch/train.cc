@@ -181,7 +181,9 @@ class RankTrainer {
     if (messages_.is_first()) {
       outcome_.interrupted = listener_.interrupted();
       order.end = done_ == config_.steps || outcome_.interrupted;
-      if (order.end) {
+      if (config_.elastic && saved_ < 0 && !order.end) {
+        order.save = true;  // a start to go back to
+      } else if (order.end) {
         const bool trained = !outcome_.losses.empty();
         const bool seen = !outcome_.held_out.empty() && outcome_.held_out.back().step == done_;
         order.evaluate = trained && !outcome_.interrupted && !seen;
