@@ -1,14 +1,20 @@
-// heddle demo: plan, check and simulate a small GPT on a mixed cluster.
+// heddle demo: plan, check and simulate a GPT on a mixed cluster; then run a small one, emulated.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
 
+#include "base/file.h"
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "cli/plan_text.h"
+#include "cli/worker_process.h"
 #include "report/gantt.h"
 #include "report/summary.h"
+#include "run/run_config.h"
 
 namespace heddle {
 namespace {
@@ -45,12 +51,8 @@ bandwidth = "10 Gbit/s"
 latency = "20 us"
 )toml";
 
-Status Run(const Terminal& terminal) {
-  HEDDLE_ASSIGN(const Cluster cluster, ParseClusterToml(kCluster, "the demo's cluster"));
-  PlanOptions options;
-  options.model = "gpt?layers=12&hidden=768&seq=256";
-  options.batch = 64;
-  HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
+// The plans of all strategies that fit, the fastest first.
+Result<std::vector<Plan>> PlansByTime(const Planning& planning) {
   std::vector<Plan> plans;
   for (const Planner& planner : Planners()) {
     Result<Plan> plan = MakePlan(planner.name, planning);
@@ -64,6 +66,72 @@ Status Run(const Terminal& terminal) {
   std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
     return a.estimate.iteration_seconds < b.estimate.iteration_seconds;
   });
+  return plans;
+}
+
+// What a worker said of an emulated run of a plan.
+Result<Json> RunEmulated(const Plan& plan, const std::string& folder) {
+  const std::string path = folder + "/" + plan.strategy + ".json";
+  HEDDLE_RETURN_IF_ERROR(WriteFile(path, PlanToJson(plan).dump(2)));
+  RunConfig config;
+  config.plan = path;
+  config.steps = 13;
+  config.validation = 0;
+  config.emulate = true;
+  config.directory = folder + "/" + plan.strategy;
+  HEDDLE_ASSIGN(const std::string output,
+                OutputOfWorker({"run", RunConfigToJson(config).dump(), "--json"}));
+  return ParseJson(output, "heddle run");
+}
+
+// A small GPT under the fastest plan and under even data parallelism, for real but slowed down.
+Status RunSmall(const Cluster& cluster, const Terminal& terminal) {
+  PlanOptions options;
+  options.model = "tiny-gpt?layers=6";
+  options.batch = 32;
+  HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
+  HEDDLE_ASSIGN(const std::vector<Plan> plans, PlansByTime(planning));
+  HEDDLE_ASSIGN(const Plan even, MakePlan("dp", planning));
+  std::string folder = std::filesystem::temp_directory_path() / "heddle-demo-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) return BadInput(folder, "cannot be made");
+  terminal.Print(
+      "\nThe same for a small GPT, now with real tensors: four devices as threads, paced to "
+      "the cluster's\ncompute and links, all slowed down alike so that this machine can "
+      "keep up.\n\n");
+  TextTable table({{"strategy"},
+                   {"simulated", Align::kRight},
+                   {"emulated", Align::kRight},
+                   {"apart", Align::kRight},
+                   {"slowed", Align::kRight},
+                   {"late", Align::kRight},
+                   {"loss", Align::kRight}});
+  for (const Plan* plan : {&plans.front(), &even}) {
+    HEDDLE_ASSIGN(const Json run, RunEmulated(*plan, folder));
+    const double predicted = run["predicted_iteration_seconds"];
+    const double measured = run["measured_iteration_seconds"];
+    table.AddRow({plan->strategy, ToText(Seconds{predicted}), ToText(Seconds{measured}),
+                  fmt::format("{:+.1f}%", 100 * (measured / predicted - 1)),
+                  fmt::format("{:.0f}x", run["dilation"].get<double>()),
+                  fmt::format("{} of {}", run["missed_deadlines"].get<int64_t>(),
+                              run["deadlines"].get<int64_t>()),
+                  fmt::format("{:.4f}", run["loss"].back().get<double>())});
+  }
+  terminal.Print(table.Print(terminal.style()) + "\n");
+  HEDDLE_ASSIGN(const std::string verified,
+                OutputOfWorker({"verify", folder + "/" + plans.front().strategy + ".json"}));
+  terminal.Print(verified);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return Ok();
+}
+
+Status Run(bool only_plan, const Terminal& terminal) {
+  HEDDLE_ASSIGN(const Cluster cluster, ParseClusterToml(kCluster, "the demo's cluster"));
+  PlanOptions options;
+  options.model = "gpt?layers=12&hidden=768&seq=256";
+  options.batch = 64;
+  HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
+  HEDDLE_ASSIGN(const std::vector<Plan> plans, PlansByTime(planning));
   const Plan& best = plans.front();
   HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateFitting(planning, best, /*keep_events=*/true));
   if (terminal.json) {
@@ -97,16 +165,21 @@ Status Run(const Terminal& terminal) {
   gantt.show_network = true;
   terminal.Print(DrawGantt(evaluation.simulation.timeline, gantt) + "\n");
   terminal.Print(BottleneckSentence(evaluation.simulation, cluster) +
-                 "\n\nAll times are simulated.\n");
-  return Ok();
+                 "\n\nThese times are simulated.\n");
+  if (only_plan || !HasWorker()) return Ok();
+  return RunSmall(cluster, terminal);
 }
 
 }  // namespace
 
 void AddDemoCommand(Commands& commands) {
+  auto only_plan = std::make_shared<bool>(false);
   CLI::App* command = commands.Add(
-      "demo", "Plan, check and simulate a small GPT on a mixed cluster", "heddle demo");
-  commands.OnRun(command, &Run);
+      "demo", "Plan, check and simulate a GPT on a mixed cluster; run a small one, emulated",
+      "heddle demo");
+  command->add_flag("--only-plan", *only_plan, "Run nothing");
+  commands.OnRun(command,
+                 [only_plan](const Terminal& terminal) { return Run(*only_plan, terminal); });
 }
 
 }  // namespace heddle

@@ -6,7 +6,7 @@ namespace heddle {
 namespace {
 
 TEST(DemoTest, PrintsTableAndGantt) {
-  const Ran ran = RunHeddle("demo");
+  const Ran ran = RunHeddle("demo --only-plan");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   for (const char* part : {"strategy", "dp-proportional", "interleaved", "forward", "simulated"}) {
     EXPECT_NE(ran.out.find(part), std::string::npos) << part;
