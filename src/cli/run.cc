@@ -79,6 +79,8 @@ void AddRunCommand(Commands& commands) {
   command->add_flag("--threads", config.threads, "Devices as threads of one process");
   command->add_option("--port", config.port, "Where processes find each other; any free one if 0")
       ->check(CLI::Range(0, 65535));
+  command->add_option("--meet-within", config.meet_within, "Seconds for all processes to come")
+      ->capture_default_str();
   command->add_flag("--native-collectives", config.native_collectives,
                     "The library's own reductions, whose last bits depend on the devices");
   command->add_option("--profile", config.profile, "The profile the plan was made with");

@@ -25,6 +25,7 @@ Json RunConfigToJson(const RunConfig& config) {
                {"dilate", config.dilate},
                {"threads", config.threads},
                {"port", config.port},
+               {"meet_within", config.meet_within},
                {"native_collectives", config.native_collectives}};
   if (config.seed) json["seed"] = *config.seed;
   if (config.dtype) json["dtype"] = NameOf(*config.dtype);
@@ -51,6 +52,7 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
   HEDDLE_ASSIGN(config.threads, json.Bool("threads"));
   HEDDLE_ASSIGN(config.port, json.Int("port", 0, 65535));
+  HEDDLE_ASSIGN(config.meet_within, json.Number("meet_within"));
   HEDDLE_ASSIGN(config.native_collectives, json.Bool("native_collectives"));
   if (json.Has("seed")) {
     HEDDLE_ASSIGN(const int64_t seed, json.Int("seed", 0, INT64_MAX));
@@ -73,6 +75,11 @@ Status CheckRunConfig(const RunConfig& config) {
   if (!(config.learning_rate > 0) || !std::isfinite(config.learning_rate)) {
     return BadInput("--rate", fmt::format("{} is no learning rate", config.learning_rate),
                     "a positive number");
+  }
+  constexpr double kMostSeconds = 1e6;
+  if (!(config.meet_within > 0 && config.meet_within <= kMostSeconds)) {
+    return BadInput("--meet-within", fmt::format("{} is out of range", config.meet_within),
+                    "seconds, above 0");
   }
   if (!(config.dilate >= 0)) {
     return BadInput("--dilate", fmt::format("{} is no factor", config.dilate),

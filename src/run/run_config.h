@@ -36,6 +36,7 @@ struct RunConfig {
   double dilate = 0;                  // how much slower time goes then; 0: chosen
   bool threads = false;               // devices as threads of one process
   int64_t port = 0;                   // where processes find each other; 0: any that is free
+  double meet_within = 60;            // seconds for all processes to come
   bool native_collectives = false;    // the library\'s own reductions
 };
 

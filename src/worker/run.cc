@@ -189,6 +189,8 @@ Status RunRank(const Training& training, int32_t rank, C10dOptions options,
   options.device = rank;
   options.devices = static_cast<int32_t>(program.devices.size());
   options.native_all_reduce = training.config.native_collectives;
+  options.meet_within =
+      std::chrono::milliseconds(static_cast<int64_t>(1e3 * training.config.meet_within));
   options.identity =
       fmt::format("heddle {}, plan {}", kVersion, HashOf(PlanToJson(*training.plan).dump()));
   for (const Group& group : program.groups) options.groups.push_back(group.devices);

@@ -56,7 +56,7 @@ TEST(C10dCommunicatorTest, APortInUseAndNobodyThere) {
   EXPECT_NE(second.error().ToString().find(std::to_string(first->port())), std::string::npos);
   C10dOptions options;
   options.port = 1;
-  options.timeout = std::chrono::milliseconds(500);
+  options.meet_within = std::chrono::milliseconds(500);
   const auto nobody = ConnectC10d(options);
   ASSERT_FALSE(nobody.ok());
   EXPECT_NE(nobody.error().ToString().find("127.0.0.1:1"), std::string::npos);

@@ -337,7 +337,7 @@ Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options) {
     c10d::TCPStoreOptions store_options;
     store_options.port = options.port;
     store_options.waitWorkers = false;
-    store_options.timeout = options.timeout;
+    store_options.timeout = options.meet_within;
     const auto store = c10::make_intrusive<c10d::TCPStore>(options.address, store_options);
     HEDDLE_RETURN_IF_ERROR(CompareIdentities(options, *store));
     return std::unique_ptr<Communicator>(std::make_unique<C10dCommunicator>(options, store));

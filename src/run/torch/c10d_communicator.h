@@ -24,13 +24,14 @@ struct C10dOptions {
   std::string interface_address = "127.0.0.1";  // this host's, for the other devices
   int32_t device = 0;                           // this one's number
   int32_t devices = 1;
-  std::vector<std::vector<int32_t>> groups;  // devices in rank order, by group number
-  std::string identity;                      // must be the same for all: version, plan
-  std::chrono::milliseconds timeout{300'000};
+  std::vector<std::vector<int32_t>> groups;       // devices in rank order, by group number
+  std::string identity;                           // must be the same for all: version, plan
+  std::chrono::milliseconds meet_within{60'000};  // for all devices to come
+  std::chrono::milliseconds timeout{300'000};     // for one operation
   bool native_all_reduce = false;  // Gloo's own, whose bits depend on the number of devices
 };
 
-// Blocks until all devices have come, or the timeout.
+// Blocks until all devices have come, or the time is over.
 Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options);
 
 // Where the devices find each other. Lives as long as this does.
