@@ -63,7 +63,7 @@ Status ProfileCommand(const Words& words) {
   MachineSpeeds speeds;
   if (!request.cluster.empty()) {
     fmt::print(stderr, "measuring products, copies and messages\n");
-    speeds = MeasureMachine();
+    HEDDLE_ASSIGN(speeds, MeasureMachine());
     HEDDLE_RETURN_IF_ERROR(WriteFile(request.cluster, ClusterText(speeds, request.type)));
   }
   if (as_json) {

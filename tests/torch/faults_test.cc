@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -116,8 +117,9 @@ TEST(ProcessRunTest, AnyDeviceMayDieAtAnyMoment) {
   const ScratchFolder folder;
   const std::string plan = MakePlanFile(folder, "1f1b");
   std::mt19937 random(7);
-  constexpr int kRounds = 20;
-  for (int round = 0; round < kRounds; ++round) {
+  const char* wanted = std::getenv("HEDDLE_FAULT_ROUNDS");  // ./dev bench faults
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : 20;
+  for (int round = 0; round < rounds; ++round) {
     const std::string run = folder / ("run" + std::to_string(round));
     Background background("run " + plan + " --steps 100000 --save-every 5 --dir " + run, folder);
     ASSERT_TRUE(background.WaitForDevices(4)) << background.err();
@@ -198,6 +200,22 @@ TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {
     const std::vector<Json> log = directory.ReadLog().value();
     EXPECT_EQ(log.back().at("step"), checkpoint.info.step);
   }
+}
+
+// The disk is full when a checkpoint is due: an error that says so, and no half of one.
+TEST(ProcessRunTest, AFullDiskIsAnError) {
+  const ScratchFolder folder;
+  const std::string disk = folder / "disk";
+  std::filesystem::create_directories(disk);
+  if (RunShell("mount -t tmpfs -o size=300k tmpfs " + disk).exit_code != 0) {
+    GTEST_SKIP() << "mounting a small file system is not permitted here";
+  }
+  const Ran ran = RunHeddle("run " + MakePlanFile(folder, "1f1b") +
+                            " --steps 50 --save-every 2 --dir " + disk + "/run");
+  EXPECT_NE(ran.exit_code, 0);
+  EXPECT_THAT(ran.err, HasSubstr("No space left on device"));
+  EXPECT_TRUE(ListCheckpoints(disk + "/run").empty());
+  RunShell("umount " + disk);
 }
 
 TEST(ProcessRunTest, BadInputIsSaidOnce) {

@@ -13,7 +13,7 @@
 #include "cost/op_cost.h"
 #include "program/lower/lower.h"
 #include "run/data/synthetic.h"
-#include "run/local_communicator.h"
+#include "run/torch/c10d_communicator.h"
 #include "run/torch/device_threads.h"
 
 namespace heddle {
@@ -56,27 +56,34 @@ Result<Program> WholeOnOne(const Graph& graph) {
   return LowerPlan(plan, graph);
 }
 
-// There and back between two threads; half of it.
-double MessageSeconds(size_t bytes) {
+// There and back over c10d, as processes talk; half of it. Both ends are threads here.
+Result<double> MessageSeconds(size_t bytes) {
   constexpr int kRounds = 20;
-  LocalExchange exchange({});
+  HEDDLE_ASSIGN(const auto rendezvous, HostRendezvous(0));
   std::vector<std::byte> here(bytes), there(bytes);
-  const auto play = [&](int32_t me, std::vector<std::byte>& memory, bool first) {
-    const auto communicator = exchange.ForDevice(me);
-    for (int round = 0; round < kRounds; ++round) {
-      const Payload payload{nullptr, memory.data(), bytes};
-      for (const bool sends : {first, !first}) {
+  const auto play = [&](int32_t me, std::vector<std::byte>& memory) -> Result<double> {
+    C10dOptions options;
+    options.port = rendezvous->port();
+    options.device = me;
+    options.devices = 2;
+    HEDDLE_ASSIGN(const auto communicator, ConnectC10d(options));
+    const Payload payload{nullptr, memory.data(), bytes};
+    const auto round = [&] {
+      for (const bool sends : {me == 0, me != 0}) {
         (sends ? communicator->Send(1 - me, 0, payload) : communicator->Receive(1 - me, 0, payload))
             ->Wait();
       }
-    }
+    };
+    round();
+    return SecondsOf([&] {
+      for (int k = 0; k < kRounds; ++k) round();
+    });
   };
-  const double seconds = SecondsOf([&] {
-    std::thread other([&] { play(1, there, false); });
-    play(0, here, true);
-    other.join();
-  });
-  return seconds / (2 * kRounds);
+  std::thread other([&] { (void)play(1, there).ok(); });
+  const Result<double> seconds = play(0, here);
+  other.join();
+  if (!seconds.ok()) return seconds.error();
+  return seconds.value() / (2 * kRounds);
 }
 
 }  // namespace
@@ -110,7 +117,7 @@ Status MeasureModel(const MeasureOptions& options, Profile& profile,
   return Ok();
 }
 
-MachineSpeeds MeasureMachine() {
+Result<MachineSpeeds> MeasureMachine() {
   at::set_num_threads(1);
   constexpr int64_t kMatrix = 1024;
   constexpr int64_t kElements = int64_t{1} << 24;
@@ -132,9 +139,9 @@ MachineSpeeds MeasureMachine() {
                             for (int k = 0; k < kSmall; ++k) small.add_(1);
                           }) /
                           kSmall};
-  speeds.latency = Seconds{Median({MessageSeconds(8), MessageSeconds(8), MessageSeconds(8)})};
-  MessageSeconds(kLargeMessage);
-  const double large = MessageSeconds(kLargeMessage) - speeds.latency.value;
+  HEDDLE_ASSIGN(speeds.latency.value, MessageSeconds(8));
+  HEDDLE_ASSIGN(const double whole, MessageSeconds(kLargeMessage));
+  const double large = whole - speeds.latency.value;
   speeds.link = Bandwidth{static_cast<double>(kLargeMessage) / std::max(large, 1e-9)};
   return speeds;
 }

@@ -32,11 +32,11 @@ struct MachineSpeeds {
   FlopRate flops;   // of one core: a product of large fp32 matrices
   Bandwidth memory_bandwidth;
   Seconds launch;  // of the smallest op
-  Bandwidth link;  // between two devices that are threads
+  Bandwidth link;  // between two devices, as processes talk
   Seconds latency;
 };
 
-MachineSpeeds MeasureMachine();
+Result<MachineSpeeds> MeasureMachine();
 
 // A cluster file of one node with all of them.
 std::string ClusterText(const MachineSpeeds& speeds, const std::string& type);
