@@ -281,6 +281,20 @@ Bytes WorkspaceOf(const Graph& graph, const Op& op, std::span<const int64_t> ext
     case OpKind::kCrossAttentionQuery:
     case OpKind::kCrossAttentionContext:
       return scores('T') * 2;
+    case OpKind::kEinsum: {  // a batch of products permutes copies of its activations
+      Bytes copies;
+      bool batched = false;
+      for (const char letter : op.outputs[0].letters) {
+        batched |= op.inputs[0].letters.find(letter) != std::string::npos &&
+                   op.inputs[1].letters.find(letter) != std::string::npos;
+      }
+      for (const Operand* operand : {&op.inputs[0], &op.inputs[1], &op.outputs[0]}) {
+        const Tensor& tensor = graph.tensor(operand->tensor);
+        if (!batched || !tensor.per_sample) continue;
+        copies += Bytes{ElementsOf(op, *operand, extents) * SizeOf(tensor.dtype)};
+      }
+      return copies;
+    }
     case OpKind::kConv2dWeight:  // libtorch asks for the weight, whose values do not matter
       return Bytes{ElementsOf(op, op.outputs[0], extents) *
                    SizeOf(graph.tensor(op.outputs[0].tensor).dtype)};

@@ -29,7 +29,7 @@ std::string HashIn(const std::string& out) {
 int FreePort() { return 20000 + getpid() % 20000; }
 
 TEST(LaunchTest, Mpirun) {
-  if (system("command -v mpirun > /dev/null") != 0) GTEST_SKIP() << "mpirun is not installed";
+  ASSERT_EQ(system("command -v mpirun > /dev/null"), 0) << "./dev test installs openmpi-bin";
   const ScratchFolder folder;
   const std::string plan = PlanIn(folder, "plan.json", 8);
   const Ran alone = RunHeddle("run " + plan + " --steps 3 --json --dir " + (folder / "alone"));

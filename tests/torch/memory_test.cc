@@ -57,6 +57,11 @@ INSTANTIATE_TEST_SUITE_P(
         MemoryCase{"resnet_1f1b",
                    "resnet152?width=16&image=64&blocks1=1&blocks2=1&blocks3=1&blocks4=1", "1f1b",
                    16, 4},
+        MemoryCase{"moe_1f1b", "tiny-moe?hidden=128&seq=64", "1f1b", 32, 4},
+        MemoryCase{"transformer_gpipe",
+                   "transformer?layers=2&hidden=128&wide=256&heads=4&vocab=1000&seq=64", "gpipe",
+                   16, 4},
+        MemoryCase{"inception_dp", "inception-v3?width=8&image=139&classes=10", "dp", 8, 1},
         MemoryCase{"vit_dp", "vit?layers=2&hidden=256&heads=4&image=64&patch=8&classes=10", "dp",
                    16, 1}),
     [](const auto& memory_case) { return memory_case.param.name; });

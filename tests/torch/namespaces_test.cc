@@ -66,9 +66,8 @@ class Namespaces {
 };
 
 TEST(NamespacesTest, FourHostsGiveTheSameBits) {
-  if (system("command -v ip > /dev/null && command -v tc > /dev/null") != 0) {
-    GTEST_SKIP() << "ip and tc are not installed (package iproute2)";
-  }
+  ASSERT_EQ(system("command -v ip > /dev/null && command -v tc > /dev/null"), 0)
+      << "./dev test installs iproute2";
   const ScratchFolder folder;
   const Namespaces hosts(folder);
   if (hosts.made() != 0) GTEST_SKIP() << "making network namespaces is not permitted here";

@@ -69,13 +69,15 @@ ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOpt
       const Cut* after = CutAfter(chain, options.layers.last);
       if (after != nullptr) live.insert(after->backward.begin(), after->backward.end());
     }
-    // Apart from workspaces scratch is convex in the rows: its value at none and its steepest slope
-    // bound it.
+    // Apart from workspaces that level off scratch is convex in the rows: its value at none and its
+    // steepest slope bound it.
     constexpr int64_t kMany = 1 << 16;
     Bytes workspace;
     for (const OpId id : segment.ops) {
       const Op& op = graph.op(id);
-      workspace = std::max(workspace, WorkspaceOf(graph, op, ExtentsForRows(op, kMany)));
+      const Bytes most = WorkspaceOf(graph, op, ExtentsForRows(op, kMany));
+      const bool levels_off = WorkspaceOf(graph, op, ExtentsForRows(op, 2 * kMany)) == most;
+      if (levels_off) workspace = std::max(workspace, most);
     }
     const Bytes fixed = StatisticsOf(graph, live) + ScratchOf(graph, segment, 0) + workspace;
     const Bytes slope = ScratchOf(graph, segment, kMany + 1) - ScratchOf(graph, segment, kMany);
