@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "run/communicator.h"
+#include "run/vigil.h"
 
 namespace heddle {
 namespace {
@@ -113,7 +114,8 @@ class Watcher {
  public:
   Watcher(SharedSlots& shared, std::vector<pid_t> children, const ProcessWatch& watch)
       : shared_(shared), watch_(watch) {
-    for (const pid_t child : children) children_.push_back({child, 0, Clock::now()});
+    for (const pid_t child : children)
+      children_.push_back({child, Vigil(watch.silence, Clock::now())});
   }
 
   ~Watcher() { KillAll(); }
@@ -125,7 +127,7 @@ class Watcher {
         if (children_[0].pid > 0) kill(children_[0].pid, SIGTERM);
       }
       Reap();
-      LookForSilence();
+      LookAtTheLiving();
       if (first_failure_ && Clock::now() - *first_failure_ > kGather) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -152,9 +154,8 @@ class Watcher {
 
   struct Child {
     pid_t pid;  // 0: has ended
-    int64_t beats;
-    Clock::time_point heard;
-    bool hung = false;
+    Vigil vigil;
+    const char* hung = nullptr;     // how
     std::optional<int> ended = {};  // as waitpid tells
   };
 
@@ -174,35 +175,40 @@ class Watcher {
     }
   }
 
-  void LookForSilence() {
-    for (size_t rank = 0; rank < children_.size(); ++rank) {
-      Child& child = children_[rank];
-      if (child.pid <= 0) continue;
-      const int64_t beats = shared_.slot(static_cast<int32_t>(rank)).beats;
-      if (beats != child.beats) {
-        child.beats = beats;
-        child.heard = Clock::now();
-      } else if (Clock::now() - child.heard > watch_.silence && !child.hung) {
-        child.hung = true;
-        if (!first_failure_) first_failure_ = Clock::now();
-      }
+  void LookAtTheLiving() {
+    for (size_t k = 0; k < children_.size(); ++k) {
+      Child& child = children_[k];
+      if (child.pid <= 0 || child.hung != nullptr) continue;
+      const auto rank = static_cast<int32_t>(k);
+      const ProcessSlot& slot = shared_.slot(rank);
+      const Vigil::Verdict verdict = child.vigil.Look(
+          {slot.beats, slot.progress.packed(), watch_.computing(slot.progress, rank)},
+          Clock::now());
+      if (verdict == Vigil::Verdict::kWell) continue;
+      child.hung = verdict == Vigil::Verdict::kSilent ? "does not answer: it is stopped or hangs"
+                                                      : "does not get on: it is stuck";
+      if (!first_failure_) first_failure_ = Clock::now();
     }
   }
 
-  // Killed or hung before failed, failed before having lost another.
+  // A process that gives up because it lost another ends itself.
+  static bool WasKilled(const Child& child) {
+    return child.ended && WIFSIGNALED(*child.ended) && WTERMSIG(*child.ended) != SIGABRT;
+  }
+  static bool Aborted(const Child& child) {
+    return child.ended && WIFSIGNALED(*child.ended) && WTERMSIG(*child.ended) == SIGABRT;
+  }
+
+  // Killed or hung before aborted, aborted before failed, failed before having lost another.
   Error Cause() {
     for (size_t rank = 0; rank < children_.size(); ++rank) {
       const Child& child = children_[rank];
-      if (child.hung) {
-        lost_ = static_cast<int32_t>(rank);
-        return Describe(rank, "does not answer: it is stopped or hangs");
-      }
-      if (child.ended && WIFSIGNALED(*child.ended)) {
-        lost_ = static_cast<int32_t>(rank);
-        const int signal = WTERMSIG(*child.ended);
-        return Describe(rank,
-                        fmt::format("was killed by signal {} ({})", signal, strsignal(signal)));
-      }
+      if (child.hung == nullptr && !WasKilled(child)) continue;
+      lost_ = static_cast<int32_t>(rank);
+      return Describe(rank, child.hung != nullptr ? child.hung : HowItEnded(child));
+    }
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      if (Aborted(children_[rank])) return Describe(rank, HowItEnded(children_[rank]));
     }
     for (const bool lost_a_peer : {false, true}) {
       for (size_t rank = 0; rank < children_.size(); ++rank) {
@@ -216,6 +222,11 @@ class Watcher {
       }
     }
     return {ErrorKind::kRunFailed, "run", "a process ended without saying why", ""};
+  }
+
+  static std::string HowItEnded(const Child& child) {
+    const int signal = WTERMSIG(*child.ended);
+    return fmt::format("was killed by signal {} ({})", signal, strsignal(signal));
   }
 
   Error Describe(size_t rank, const std::string& what) {

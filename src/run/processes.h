@@ -35,6 +35,8 @@ struct ProcessWatch {
   // "device 2 (b:0)", and where it is: "step 17, compute B2 #3".
   std::function<std::string(int32_t rank)> name;
   std::function<std::string(const WorkerProgress& progress, int32_t rank)> place;
+  // Is it at work there, so that nobody else can be the one to wait for?
+  std::function<bool(const WorkerProgress& progress, int32_t rank)> computing;
   std::chrono::milliseconds silence{5000};  // a process that is silent so long has hung
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <unordered_map>
 
 #include "program/text/program_text.h"
@@ -96,6 +97,7 @@ class Worker {
     }
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, options_.repetitions));
     in_flight_.WaitForAll();
+    Report(Section::kEpilogue, options_.repetitions - 1, std::ssize(d_.list(Section::kEpilogue)));
     return std::move(events_);
   }
 
@@ -131,9 +133,7 @@ class Worker {
 
   void Report(Section section, int64_t i, std::ptrdiff_t instruction) {
     if (options_.progress == nullptr) return;
-    options_.progress->step.store(options_.first_step + i, std::memory_order_relaxed);
-    options_.progress->section.store(static_cast<int64_t>(section), std::memory_order_relaxed);
-    options_.progress->instruction.store(instruction, std::memory_order_relaxed);
+    options_.progress->Store({options_.first_step + i, section, instruction});
   }
 
   void Compute(const Instruction& in, int64_t i) {

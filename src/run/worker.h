@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -13,12 +14,38 @@
 
 namespace heddle {
 
-// Where a device is, for those who watch it from another thread or process.
-struct WorkerProgress {
+// Where a device is: at an instruction of a section's list, or, where there is no such, between
+// two parts of the run.
+struct WorkerPlace {
+  int64_t step;  // of the run, counted from 0
+  Section section;
+  int64_t instruction;  // number in the list
+};
+
+// A place, for those who watch from another thread or process: one number, so that no half of it
+// is seen.
+class WorkerProgress {
+ public:
+  void Store(const WorkerPlace& place) {
+    packed_.store(place.step << kStepShift | static_cast<int64_t>(place.section) << kSectionShift |
+                      place.instruction,
+                  std::memory_order_relaxed);
+  }
+  // Nothing before the first step.
+  std::optional<WorkerPlace> Load() const { return Unpack(packed()); }
+  int64_t packed() const { return packed_.load(std::memory_order_relaxed); }
+  static std::optional<WorkerPlace> Unpack(int64_t packed) {
+    if (packed == kNowhere) return std::nullopt;
+    return WorkerPlace{packed >> kStepShift,
+                       static_cast<Section>(packed >> kSectionShift & kSectionMask),
+                       packed & kInstructionMask};
+  }
+
+ private:
   static constexpr int64_t kNowhere = -1;
-  std::atomic<int64_t> step{kNowhere};         // of the run, counted from 0
-  std::atomic<int64_t> section{0};             // Section
-  std::atomic<int64_t> instruction{kNowhere};  // number in the section's list
+  static constexpr int kSectionShift = 26, kStepShift = 28;
+  static constexpr int64_t kSectionMask = 3, kInstructionMask = (int64_t{1} << kSectionShift) - 1;
+  std::atomic<int64_t> packed_{kNowhere};
 };
 
 struct WorkerOptions {

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
+#include <iterator>
 #include <optional>
 
 #include "base/hash.h"
@@ -22,6 +24,7 @@
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
 #include "run/torch/c10d_communicator.h"
+#include "run/torch/peer_watch.h"
 #include "run/torch/tensor_memory.h"
 #include "run/torch/train.h"
 #include "worker/commands.h"
@@ -171,20 +174,37 @@ class Front {
   RunListener listener_;
 };
 
-// "step 17, compute B2 #3" for people.
-std::string PlaceOf(const Program& program, const WorkerProgress& progress, int32_t rank) {
-  const int64_t at = progress.instruction;
-  if (at < 0) return "before its first step";
-  const DeviceProgram& device = program.devices[static_cast<size_t>(rank)];
-  const auto& list = device.list(static_cast<Section>(progress.section.load()));
-  if (at >= static_cast<int64_t>(list.size())) return "";
-  return fmt::format("in step {}, at \"{}\"", progress.step + 1,
-                     PrintInstruction(program, device, list[static_cast<size_t>(at)]));
+// The instruction that a device is at; null between two parts of the run.
+const Instruction* InstructionAt(const Program& program, const std::optional<WorkerPlace>& place,
+                                 int32_t rank) {
+  if (!place) return nullptr;
+  const auto& list = program.devices[static_cast<size_t>(rank)].list(place->section);
+  return place->instruction < std::ssize(list) ? &list[static_cast<size_t>(place->instruction)]
+                                               : nullptr;
+}
+
+// "in step 17, at "compute B2 #3"" for people.
+std::string TextOf(const Program& program, const std::optional<WorkerPlace>& place, int32_t rank) {
+  if (!place) return "before its first step";
+  const Instruction* at = InstructionAt(program, place, rank);
+  if (at == nullptr) return fmt::format("after step {}", place->step + 1);
+  return fmt::format("in step {}, at \"{}\"", place->step + 1,
+                     PrintInstruction(program, program.devices[static_cast<size_t>(rank)], *at));
+}
+
+bool Computing(const Program& program, const std::optional<WorkerPlace>& place, int32_t rank) {
+  const Instruction* at = InstructionAt(program, place, rank);
+  return at != nullptr && at->code == OpCode::kCompute;
+}
+
+std::string NameOf(const Program& program, int32_t rank) {
+  return fmt::format("device {} ({})", rank, program.devices[static_cast<size_t>(rank)].name);
 }
 
 // One rank over c10d, in whatever process it is.
-Status RunRank(const Training& training, int32_t rank, C10dOptions options,
-               const std::string& where, Front& front, WorkerProgress* progress) {
+Status RunRank(
+    const Training& training, int32_t rank, C10dOptions options, const std::string& where,
+    Front& front, WorkerProgress* progress, const std::function<void()>& all_have_met = [] {}) {
   const Program& program = training.program;
   options.device = rank;
   options.devices = static_cast<int32_t>(program.devices.size());
@@ -195,6 +215,7 @@ Status RunRank(const Training& training, int32_t rank, C10dOptions options,
       fmt::format("heddle {}, plan {}", kVersion, HashOf(PlanToJson(*training.plan).dump()));
   for (const Group& group : program.groups) options.groups.push_back(group.devices);
   HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
+  all_have_met();
   const Result<RunResult> trained =
       TrainRank(training, rank, *communicator, front.listener(), where, progress);
   if (rank == 0) return front.Conclude(trained);
@@ -225,13 +246,28 @@ Status RunLaunched(const Training& training, const LaunchedRank& launched, Front
                launched.launcher, launched.ranks, launched.address, launched.port,
                options.interface_address);
   }
+  const Program& program = training.program;
+  WorkerProgress progress;
+  PeerWatchOptions watch_options;
+  watch_options.address = launched.address;
+  watch_options.port = launched.port;
+  watch_options.rank = launched.rank;
+  watch_options.ranks = launched.ranks;
+  watch_options.progress = &progress;
+  watch_options.name = [&](int32_t rank) { return NameOf(program, rank); };
+  watch_options.place = [&](int64_t place, int32_t rank) {
+    return TextOf(program, WorkerProgress::Unpack(place), rank);
+  };
+  watch_options.computing = [&](int64_t place, int32_t rank) {
+    return Computing(program, WorkerProgress::Unpack(place), rank);
+  };
+  std::optional<PeerWatch> watch;
   try {
     return RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
-                   nullptr);
+                   &progress, [&] { watch.emplace(watch_options); });
   } catch (const PeerLost& lost) {
-    return Error{ErrorKind::kRunFailed,
-                 fmt::format("device {} ({})", launched.rank,
-                             training.program.devices[static_cast<size_t>(launched.rank)].name),
+    watch->AwaitVerdict();
+    return Error{ErrorKind::kRunFailed, NameOf(program, launched.rank),
                  std::string("lost the others: ") + lost.what(),
                  "the one that failed says why; go on with --resume"};
   }
@@ -246,11 +282,12 @@ Status RunInProcesses(const Training& training, Front& front, std::optional<int3
     HEDDLE_ASSIGN(rendezvous, HostRendezvous(static_cast<uint16_t>(training.config.port)));
     return rendezvous->port();
   };
-  watch.name = [&](int32_t rank) {
-    return fmt::format("device {} ({})", rank, program.devices[static_cast<size_t>(rank)].name);
-  };
+  watch.name = [&](int32_t rank) { return NameOf(program, rank); };
   watch.place = [&](const WorkerProgress& progress, int32_t rank) {
-    return PlaceOf(program, progress, rank);
+    return TextOf(program, progress.Load(), rank);
+  };
+  watch.computing = [&](const WorkerProgress& progress, int32_t rank) {
+    return Computing(program, progress.Load(), rank);
   };
   const auto work = [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
     if (rank == 0) std::signal(SIGTERM, OnInterrupt);

@@ -20,8 +20,10 @@ ProcessWatch Watch() {
   ProcessWatch watch;
   watch.name = [](int32_t rank) { return "device " + std::to_string(rank); };
   watch.place = [](const WorkerProgress& progress, int32_t) {
-    return "in step " + std::to_string(progress.step.load());
+    const auto place = progress.Load();
+    return "in step " + std::to_string(place ? place->step : -1);
   };
+  watch.computing = [](const WorkerProgress&, int32_t) { return false; };
   watch.silence = std::chrono::milliseconds(700);
   return watch;
 }
@@ -47,7 +49,7 @@ TEST(ProcessesTest, AKilledOneIsNamedWithItsPlace) {
   const Status status = RunProcesses(
       3,
       [](int32_t rank, ProcessSlot& slot, int) -> Status {
-        slot.progress.step = 7;
+        slot.progress.Store({7, Section::kBody, 0});
         if (rank == 2) raise(SIGKILL);
         return Forever();
       },
@@ -83,6 +85,19 @@ TEST(ProcessesTest, TheCauseIsNamedNotTheEffect) {
       Watch());
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().ToString(), HasSubstr("device 1: failed: out of memory"));
+}
+
+// So do those that give up loudly.
+TEST(ProcessesTest, AKilledOneIsNamedBeforeOneThatAborted) {
+  const Status status = RunProcesses(
+      2,
+      [](int32_t rank, ProcessSlot&, int) -> Status {
+        raise(rank == 0 ? SIGABRT : SIGKILL);
+        return Forever();
+      },
+      Watch());
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().ToString(), HasSubstr("device 1: was killed by signal 9"));
 }
 
 TEST(ProcessesTest, AnErrorKeepsItsKindAndWords) {

@@ -42,6 +42,51 @@ TEST(LaunchTest, Mpirun) {
   EXPECT_THAT(together.err, HasSubstr("mpirun: 4 processes meet at 127.0.0.1:"));
 }
 
+// Four nodes of a Slurm cluster that is all on this machine.
+class Slurm {
+ public:
+  explicit Slurm(int port) {
+    started_ = RunShell(Script("start") + " " + std::to_string(port)).exit_code;
+  }
+  ~Slurm() { RunShell(Script("stop")); }
+  int started() const { return started_; }
+  Ran Run(const std::string& command) const {
+    return RunShell("SLURM_CONF=" + (folder_ / "slurm.conf") + " timeout 60 srun -N4 -n4 " +
+                    command);
+  }
+
+ private:
+  std::string Script(const std::string& verb) const {
+    return std::string("bash ") + HEDDLE_SOURCE_DIR + "/tests/support/slurm_cluster.sh " + verb +
+           " " + (folder_ / "");
+  }
+  ScratchFolder folder_;
+  int started_;
+};
+
+TEST(LaunchTest, Srun) {
+  ASSERT_EQ(system("command -v srun > /dev/null"), 0) << "./dev test installs slurm-client";
+  const Slurm slurm(FreePort() + 10);
+  constexpr int kNotPermitted = 77;
+  if (slurm.started() == kNotPermitted) GTEST_SKIP() << "Slurm's daemons need to be root";
+  ASSERT_EQ(slurm.started(), 0);
+  const ScratchFolder folder;
+  const std::string plan = PlanIn(folder, "plan.json", 8);
+  const Ran alone = RunHeddle("run " + plan + " --steps 3 --json --dir " + (folder / "alone"));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const std::string line = std::string(HEDDLE_BINARY) + " run " + plan +
+                           " --steps 3 --json --dir " + (folder / "srun") + " --port " +
+                           std::to_string(FreePort() + 2);
+  // Four nodes: nothing says that they are one host.
+  const Ran refused = slurm.Run(line);
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.err, HasSubstr("MASTER_ADDR: is not set"));
+  const Ran together = slurm.Run("--export=ALL,MASTER_ADDR=127.0.0.1 " + line);
+  ASSERT_EQ(together.exit_code, 0) << together.err;
+  EXPECT_EQ(HashIn(together.out), HashIn(alone.out));
+  EXPECT_THAT(together.err, HasSubstr("srun: 4 processes meet at 127.0.0.1:"));
+}
+
 // As torchrun would, or a person.
 std::string Ranks(const std::vector<std::string>& plans, int ranks, const std::string& flags) {
   std::string line = "export WORLD_SIZE=" + std::to_string(ranks) +
@@ -60,6 +105,31 @@ TEST(LaunchTest, TorchrunsVariables) {
       RunShell(Ranks({plan, plan, plan, plan}, 4, "--steps 3 --json --dir " + (folder / "run")));
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_EQ(ParseJson(ran.out, "run").value()["steps"], 3);
+}
+
+// Nobody started these together: they find out by themselves that one is gone or stopped.
+TEST(LaunchTest, AStoppedRankIsNamedToAll) {
+  const ScratchFolder folder;
+  const std::string plan = PlanIn(folder, "plan.json", 8);
+  for (const int victim : {2, 0}) {
+    const std::string run = folder / ("run" + std::to_string(victim));
+    std::string line =
+        "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(FreePort() + 3) +
+        "; ";
+    std::string wait;
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string number = std::to_string(rank);
+      line += "RANK=" + number + " " + HEDDLE_BINARY + " run " + plan + " --steps 1000000 --dir " +
+              run + " > /dev/null & p" + number + "=$!; ";
+      if (rank != victim) wait += "wait $p" + number + "; echo code $?; ";
+    }
+    const std::string signalled = " $p" + std::to_string(victim) + "; ";
+    const Ran ran = RunShell(line + "while ! test -s " + run + "/log.jsonl; do sleep 0.1; done; " +
+                             "kill -STOP" + signalled + wait + "kill -9" + signalled);
+    EXPECT_EQ(ran.out, "code 5\ncode 5\ncode 5\n") << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("device " + std::to_string(victim) + " ("));
+    EXPECT_THAT(ran.err, HasSubstr("does not answer"));
+  }
 }
 
 TEST(LaunchTest, AnotherPlanOrNumberIsRefused) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -333,6 +334,7 @@ Status CompareIdentities(const C10dOptions& options, c10d::Store& store) {
 
 Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options) {
   const std::string where = fmt::format("{}:{}", options.address, options.port);
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may be gone; it sees the error
   try {
     c10d::TCPStoreOptions store_options;
     store_options.port = options.port;

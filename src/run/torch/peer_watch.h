@@ -1,0 +1,45 @@
+// Ranks that a launcher started watch each other: each beats in the store, the first judges.
+//
+//   const PeerWatch watch({.address = …, .rank = 2, .ranks = 8, …});   // beats until destroyed
+//
+// When a rank dies, stops answering or is stuck, the first one prints its name and place, and every
+// process ends with exit code 5. When the first is the one, the second prints it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "run/worker.h"
+
+namespace heddle {
+
+struct PeerWatchOptions {
+  std::string address;  // of the store
+  uint16_t port = 0;
+  int32_t rank = 0;
+  int32_t ranks = 1;
+  std::chrono::milliseconds silence{5000};
+  const WorkerProgress* progress = nullptr;            // this rank's
+  std::function<std::string(int32_t rank)> name;       // "device 2 (b:0)"
+  std::function<std::string(int64_t, int32_t)> place;  // of a packed place and a rank
+  std::function<bool(int64_t, int32_t)> computing;
+};
+
+class PeerWatch {
+ public:
+  explicit PeerWatch(PeerWatchOptions options);
+  ~PeerWatch();  // this rank is done; the first waits for the others to be
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+
+  // After having lost a peer: time for the verdict, which ends this process.
+  void AwaitVerdict() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace heddle
