@@ -3,27 +3,14 @@
 
 #include <benchmark/benchmark.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include "base/json_field.h"
+#include "shell.h"
 
 #ifdef HEDDLE_BINARY
 namespace heddle {
 namespace {
-
-std::string OutputOf(const std::string& command) {
-  std::string output;
-  FILE* pipe = popen(command.c_str(), "r");
-  std::array<char, 4096> block;
-  size_t count = 0;
-  while ((count = fread(block.data(), 1, block.size(), pipe)) > 0) {
-    output.append(block.data(), count);
-  }
-  pclose(pipe);
-  return output;
-}
 
 void BM_EmulatedAgainstSimulated(benchmark::State& state, const std::string& strategy,
                                  const std::string& cluster, int microbatches) {

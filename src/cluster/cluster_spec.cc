@@ -69,7 +69,8 @@ Status ReadFlops(const JsonField& field, DeviceTypeSpec& type) {
 }
 
 Result<DeviceTypeSpec> ReadDeviceType(const std::string& name, const JsonField& field) {
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"flops", "memory", "memory_bandwidth", "launch"}));
+  HEDDLE_RETURN_IF_ERROR(
+      field.OnlyKeys({"flops", "memory", "memory_bandwidth", "launch", "message_bandwidth"}));
   DeviceTypeSpec type;
   type.name = name;
   HEDDLE_ASSIGN(const JsonField flops, field.Child("flops"));
@@ -79,6 +80,9 @@ Result<DeviceTypeSpec> ReadDeviceType(const std::string& name, const JsonField& 
   HEDDLE_ASSIGN(type.launch_overhead, ParseSeconds(kDefaultLaunch));
   if (field.Has("launch")) {
     HEDDLE_ASSIGN(type.launch_overhead, field.SecondsOf("launch"));
+  }
+  if (field.Has("message_bandwidth")) {
+    HEDDLE_ASSIGN(type.message_bandwidth, field.BandwidthOf("message_bandwidth"));
   }
   return type;
 }
@@ -201,10 +205,12 @@ Json WriteDeviceType(const DeviceTypeSpec& type) {
     if (type.flops_given[IndexOf(dtype)]) flops[name] = ExactText(type.rate(dtype));
   }
   const bool only_f32 = flops.size() == 1 && flops.contains("fp32");
-  return {{"flops", only_f32 ? flops["fp32"] : flops},
-          {"memory", ExactText(type.memory)},
-          {"memory_bandwidth", ExactText(type.memory_bandwidth)},
-          {"launch", ExactText(type.launch_overhead)}};
+  Json json = {{"flops", only_f32 ? flops["fp32"] : flops},
+               {"memory", ExactText(type.memory)},
+               {"memory_bandwidth", ExactText(type.memory_bandwidth)},
+               {"launch", ExactText(type.launch_overhead)}};
+  if (type.message_bandwidth) json["message_bandwidth"] = ExactText(*type.message_bandwidth);
+  return json;
 }
 
 void WriteLinkFields(const LinkSpec& link, Json& json) {

@@ -25,6 +25,14 @@ struct DeviceTypeSpec {
   Bytes memory;
   Bandwidth memory_bandwidth;
   Seconds launch_overhead;  // per op; "launch" in the file, 5 us unless given
+  // What the device itself moves of the bytes it sends and receives, while it cannot compute.
+  // Nothing: others do that for it.
+  std::optional<Bandwidth> message_bandwidth;
+
+  // Of its own time, for so many bytes sent or received.
+  Seconds MessageSeconds(double bytes) const {
+    return {message_bandwidth ? bytes / message_bandwidth->value : 0};
+  }
 
   FlopRate rate(DType type) const { return flops[static_cast<size_t>(type)]; }
 };

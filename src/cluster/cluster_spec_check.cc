@@ -82,6 +82,10 @@ class SpecCheck {
       }
       HEDDLE_RETURN_IF_ERROR(CheckRate(path + ".memory_bandwidth", type.memory_bandwidth.value));
       HEDDLE_RETURN_IF_ERROR(CheckDuration(path + ".launch", type.launch_overhead));
+      if (type.message_bandwidth) {
+        HEDDLE_RETURN_IF_ERROR(
+            CheckRate(path + ".message_bandwidth", type.message_bandwidth->value));
+      }
       for (const std::string& other : type_names_) {
         if (other == type.name) return Bad(path, "this device type is defined twice");
       }

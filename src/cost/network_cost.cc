@@ -7,6 +7,12 @@
 #include "cost/comm_phases.h"
 
 namespace heddle {
+
+double BytesMoved(CollectiveKind kind, size_t members, double bytes) {
+  const auto count = static_cast<double>(members);
+  const double once = 2 * bytes * (count - 1) / count;
+  return kind == CollectiveKind::kAllReduce ? 2 * once : once;
+}
 namespace {
 
 constexpr std::array<std::string_view, 5> kKindNames = {

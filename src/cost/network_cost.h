@@ -63,6 +63,9 @@ struct CollectiveRequest {
   int root = 0;  // rank inside the group, for broadcast
 };
 
+// Bytes that one of `members` sends and receives in a collective over `bytes` in all.
+double BytesMoved(CollectiveKind kind, size_t members, double bytes);
+
 class NetworkCost {
  public:
   explicit NetworkCost(const Cluster& cluster) : cluster_(&cluster) {}

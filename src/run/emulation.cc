@@ -98,16 +98,22 @@ class PacedCommunicator final : public Communicator {
     const size_t bytes = payload.bytes;
     TicketPtr real = inner_.Send(peer, tag, std::move(payload));
     if (!Paced(tag)) return real;
+    emulation_.SleepForMessage(device_, static_cast<double>(bytes));
     return Both(std::move(real), emulation_.PostMessage(device_, peer, tag, bytes, true));
   }
   TicketPtr Receive(int32_t peer, int32_t tag, Payload payload) override {
     const size_t bytes = payload.bytes;
     TicketPtr real = inner_.Receive(peer, tag, std::move(payload));
     if (!Paced(tag)) return real;
+    emulation_.SleepForMessage(device_, static_cast<double>(bytes));
     return Both(std::move(real), emulation_.PostMessage(peer, device_, tag, bytes, false));
   }
   TicketPtr Collective(CollectiveCall call) override {
     if (!Paced(0)) return inner_.Collective(std::move(call));
+    const size_t members = emulation_.group_sizes_[static_cast<size_t>(call.group)];
+    double bytes = 0;
+    for (const Payload& block : call.in) bytes += static_cast<double>(block.bytes);
+    emulation_.SleepForMessage(device_, BytesMoved(call.kind, members, bytes));
     TicketPtr modelled = emulation_.PostCollective(device_, call);
     return Both(inner_.Collective(std::move(call)), std::move(modelled));
   }
@@ -124,9 +130,10 @@ class PacedCommunicator final : public Communicator {
 };
 
 Emulation::Emulation(std::vector<std::vector<double>> segment_seconds,
-                     std::vector<size_t> group_sizes, std::unique_ptr<NetworkModel> network,
-                     double byte_scale)
+                     std::vector<double> message_seconds, std::vector<size_t> group_sizes,
+                     std::unique_ptr<NetworkModel> network, double byte_scale)
     : seconds_(std::move(segment_seconds)),
+      message_seconds_(std::move(message_seconds)),
       group_sizes_(std::move(group_sizes)),
       network_(std::move(network)),
       byte_scale_(byte_scale),
@@ -160,8 +167,12 @@ double Emulation::Now() const {
   return base_ + std::chrono::duration<double>(Clock::now() - epoch_).count() / dilation_;
 }
 
-Bytes Emulation::Scaled(size_t bytes) const {
-  return {std::llround(static_cast<double>(bytes) * byte_scale_)};
+Bytes Emulation::Scaled(double bytes) const { return {std::llround(bytes * byte_scale_)}; }
+
+void Emulation::SleepForMessage(int32_t device, double bytes) const {
+  const double seconds = message_seconds_[static_cast<size_t>(device)] * bytes * byte_scale_;
+  if (seconds <= 0) return;
+  SleepUntil(Clock::now() + std::chrono::nanoseconds(std::llround(seconds * dilation_ * 1e9)));
 }
 
 // Lets everything happen that was due before `now`.
@@ -204,7 +215,7 @@ Emulation::FlowPtr Emulation::PostMessage(int32_t from, int32_t to, int32_t tag,
   in_flight_[id] = {lane.sends.front(), lane.receives.front()};
   lane.sends.pop_front();
   lane.receives.pop_front();
-  network_->StartMessage(id, from, to, Scaled(bytes), now);
+  network_->StartMessage(id, from, to, Scaled(static_cast<double>(bytes)), now);
   started_.notify_all();
   return mine;
 }
@@ -226,7 +237,7 @@ Emulation::FlowPtr Emulation::PostCollective(int32_t device, const CollectiveCal
     in_flight_[id].push_back(member.second.front());
     member.second.pop_front();
   }
-  network_->StartCollective(id, call.kind, call.group, Scaled(bytes), now);
+  network_->StartCollective(id, call.kind, call.group, Scaled(static_cast<double>(bytes)), now);
   started_.notify_all();
   return mine;
 }

@@ -44,8 +44,10 @@ class Emulation {
  public:
   // Seconds by device and segment; bytes of buffers count `scale` times (the plan's type may be
   // smaller than the one computed in).
-  Emulation(std::vector<std::vector<double>> segment_seconds, std::vector<size_t> group_sizes,
-            std::unique_ptr<NetworkModel> network, double byte_scale);
+  // `message_seconds`: of a device's own time for each byte that it sends or receives.
+  Emulation(std::vector<std::vector<double>> segment_seconds, std::vector<double> message_seconds,
+            std::vector<size_t> group_sizes, std::unique_ptr<NetworkModel> network,
+            double byte_scale);
   ~Emulation();
 
   // REQUIRES: nothing is in flight.
@@ -76,9 +78,11 @@ class Emulation {
   double Now() const;  // modelled seconds
   void CatchUp(double now);
   void Loop();
-  Bytes Scaled(size_t bytes) const;
+  Bytes Scaled(double bytes) const;
+  void SleepForMessage(int32_t device, double bytes) const;
 
   const std::vector<std::vector<double>> seconds_;
+  const std::vector<double> message_seconds_;
   const std::vector<size_t> group_sizes_;
   const std::unique_ptr<NetworkModel> network_;
   const double byte_scale_;

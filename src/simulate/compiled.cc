@@ -206,12 +206,35 @@ CompiledOp Compiler::CompileOp(int32_t device, const Step& step, const Instructi
     }
   }
   if (in.code == OpCode::kRecv) op.lane = LaneOf(in.target, device, in.tag);
+  if (in.code == OpCode::kSend || in.code == OpCode::kRecv) {
+    const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand)];
+    op.seconds = OwnSeconds(device, static_cast<double>(p_.BytesOf(ref.tensor, ref.slice).value));
+  }
   if (in.code == OpCode::kCollective) {
     op.event = EventKind::kCollective;
     op.lane = in.target;
     op.flow = CollectiveFlow(device, in);
+    op.seconds = OwnSeconds(device, BytesMoved(in.kind, p_.group(in.target).devices.size(),
+                                               static_cast<double>(CollectiveBytes(device, in))));
   }
   return op;
+}
+
+double Compiler::OwnSeconds(int32_t device, double bytes) const {
+  return cluster_.type_of(devices_[static_cast<size_t>(device)]).MessageSeconds(bytes).value;
+}
+
+// Of the whole tensors, not this member's part.
+int64_t Compiler::CollectiveBytes(int32_t device, const Instruction& in) const {
+  const DeviceProgram& d = p_.devices[static_cast<size_t>(device)];
+  int64_t bytes = 0;
+  for (int32_t k = 0; k < in.operand_count; ++k) {
+    const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
+    const bool part =
+        in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
+    bytes += p_.BytesOf(ref.tensor, part ? ref.slice : -1).value;
+  }
+  return bytes;
 }
 
 int32_t Compiler::SlotOf(int32_t device, const BufferKey& key) {
@@ -244,15 +267,8 @@ int32_t Compiler::MessageFlow(int32_t from, int32_t to, Bytes bytes) {
 }
 
 int32_t Compiler::CollectiveFlow(int32_t device, const Instruction& in) {
-  const DeviceProgram& d = p_.devices[static_cast<size_t>(device)];
   const auto& members = p_.group(in.target).devices;
-  int64_t bytes = 0;  // of the whole tensors, not this member's part
-  for (int32_t k = 0; k < in.operand_count; ++k) {
-    const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
-    const bool part =
-        in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
-    bytes += p_.BytesOf(ref.tensor, part ? ref.slice : -1).value;
-  }
+  const int64_t bytes = CollectiveBytes(device, in);
   const auto [found, is_new] =
       collective_flows_.try_emplace({in.target, static_cast<int32_t>(in.kind),
                                      static_cast<int32_t>(in.algorithm), in.shape, in.tag, bytes},

@@ -27,7 +27,7 @@ struct CompiledOp {
   OpCode code;
   bool holds_up = false;  // communication `on compute`
   EventKind event = EventKind::kOther;
-  double seconds = 0;  // compute
+  double seconds = 0;  // compute; of communication, the device's own part in it, before it goes
   int32_t label = 0;
   int32_t microbatch = -1;
   int32_t first_slot = 0;  // into CompiledList::slots; it waits for all of them
@@ -87,6 +87,8 @@ class Compiler {
   int32_t LaneOf(int32_t from, int32_t to, int32_t tag);
   int32_t MessageFlow(int32_t from, int32_t to, Bytes bytes);
   int32_t CollectiveFlow(int32_t device, const Instruction& in);
+  double OwnSeconds(int32_t device, double bytes) const;
+  int64_t CollectiveBytes(int32_t device, const Instruction& in) const;
   int32_t AddFlow(const CommCost& cost);
 
   // One channel direction, tensor, microbatch, tag and section: the messages of a job. A tensor may

@@ -117,6 +117,10 @@ class Engine {
         alarms_.pop();
         DeviceState& state = devices_[static_cast<size_t>(device)];
         state.computing = false;
+        const CompiledOp& op = state.list->ops[state.index];
+        if (op.code != OpCode::kCompute) {
+          Post(device, state, op, state.list->slots.data() + op.first_slot);
+        }
         ++state.index;
         Walk(device);
       }
@@ -200,7 +204,7 @@ class Engine {
         return;
       }
       ++result_.instructions;
-      if (op.code == OpCode::kCompute) {
+      if (op.code == OpCode::kCompute || op.seconds > 0) {
         StartCompute(device, state, op);
         return;
       }
@@ -209,6 +213,7 @@ class Engine {
     }
   }
 
+  // Or the device's own part in a communication.
   void StartCompute(int32_t device, DeviceState& state, const CompiledOp& op) {
     state.computing = true;
     const double end = now_ + op.seconds;

@@ -74,12 +74,16 @@ Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const P
   const OpCost cost = planning.cost();
   HEDDLE_ASSIGN(SegmentSeconds seconds, CostSegments(program, *loaded.cluster, &cost));
   HEDDLE_ASSIGN(std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
+  std::vector<double> message_seconds;
+  for (const DeviceId id : devices) {
+    message_seconds.push_back(loaded.cluster->type_of(id).MessageSeconds(1).value);
+  }
   std::vector<size_t> group_sizes;
   for (const Group& group : program.groups) group_sizes.push_back(group.devices.size());
   const double scale =
       static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
   return std::make_unique<Emulation>(
-      std::move(seconds), std::move(group_sizes),
+      std::move(seconds), std::move(message_seconds), std::move(group_sizes),
       std::make_unique<EmulatedNetwork>(*loaded.cluster, program, std::move(devices), links,
                                         loaded.plan.all_reduce),
       scale);

@@ -77,6 +77,7 @@ Status ProfileCommand(const Words& words) {
       result["memory_bytes_per_second"] = speeds.memory_bandwidth.value;
       result["link_bytes_per_second"] = speeds.link.value;
       result["link_latency_seconds"] = speeds.latency.value;
+      result["message_bytes_per_second"] = speeds.message_bandwidth.value;
     }
     fmt::print("{}\n", result.dump(2));
     return Ok();

@@ -32,6 +32,7 @@ flops = { fp32 = "14 TFLOP/s", bf16 = "100 TFLOP/s" }
 memory = "12 GB"
 memory_bandwidth = "550 GB/s"
 launch = "7 us"
+message_bandwidth = "2 GB/s"
 [[node]]
 name = "n"
 devices = [{ type = "odd" }, { type = "gpu", count = 2 }]
@@ -47,10 +48,12 @@ link = { bandwidth = "8 Gbit/s", latency = "3 us", duplex = "half" }
   EXPECT_DOUBLE_EQ(odd.rate(DType::kI64).value, 14e12);  // derived
   EXPECT_EQ(odd.memory.value, 12'000'000'000);
   EXPECT_DOUBLE_EQ(odd.launch_overhead.value, 7e-6);
+  EXPECT_DOUBLE_EQ(odd.MessageSeconds(1e9).value, 0.5);
   const DeviceTypeSpec& gpu = cluster.type_of(*cluster.FindDevice("n:2"));
   EXPECT_EQ(gpu.name, "gpu");
   EXPECT_EQ(gpu.memory.value, int64_t{16} << 30);
   EXPECT_DOUBLE_EQ(gpu.launch_overhead.value, 5e-6);  // the default
+  EXPECT_EQ(gpu.MessageSeconds(1e9).value, 0);
   ASSERT_EQ(cluster.wires().size(), 3u);              // half duplex: one for each pair
   EXPECT_EQ(cluster.wires()[0].name, "n:0--n:1");
   EXPECT_DOUBLE_EQ(cluster.wires()[0].bandwidth.value, 1e9);

@@ -48,6 +48,38 @@ on 3
   free y
 )";
 
+// Devices that move their messages themselves: busy first, then the message goes.
+TEST(SimulatorTest, MessageBandwidth) {
+  const Cluster cluster = ClusterOf(R"(message_bandwidth = "500 B/s"
+[[node]]
+name = "a"
+devices = [{ type = "gpu", count = 2 }]
+link = { bandwidth = "1 kB/s" }
+)");
+  const std::string text = R"(heddle-program 1
+strategy test
+samples 1 as 1
+updates 0
+layers 0
+device 0 "a:0" holds x
+device 1 "a:1" holds x
+group both 0 1
+tensor x f32[250] state
+segment One other time 1 s
+body
+on 0
+  all-reduce x over both ring
+  compute One
+on 1
+  all-reduce x over both ring
+  compute One
+)";
+  // Each sends and receives 1000 bytes twice by half: 2000 in all, 4 seconds; then 1 on the wire.
+  const Simulation sim = SimulationOf(text, cluster, {.repetitions = 1});
+  EXPECT_EQ(LaneText(sim, "a:0 compute", 1), "x 0-4, One 4-5");
+  EXPECT_EQ(LaneText(sim, "a:0 network", 1), "x 4-5");
+}
+
 TEST(SimulatorTest, LinkModels) {
   const std::string text = FourDevices(kTwoMessages);
   const auto first = [&](LinkModel links) {

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/file.h"
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "support/scratch_folder.h"
@@ -14,38 +13,10 @@ namespace {
 
 using testing::HasSubstr;
 
-// One bridge, a pair of interfaces for each host, 400 Mbit/s both ways. Exit 77: not permitted.
-constexpr char kMakeHosts[] = R"sh(
-tag=$1
-ip netns add ${tag}n0 2> /dev/null || exit 77
-ip netns del ${tag}n0
-ip link add ${tag}br type bridge || exit 77
-ip link set ${tag}br up
-for k in 0 1 2 3; do
-  ip netns add ${tag}n$k
-  ip link add ${tag}v$k type veth peer name eth0 netns ${tag}n$k
-  ip link set ${tag}v$k master ${tag}br
-  ip link set ${tag}v$k up
-  ip -n ${tag}n$k link set lo up
-  ip -n ${tag}n$k addr add 10.77.0.$((k + 1))/24 dev eth0
-  ip -n ${tag}n$k link set eth0 up
-  tc qdisc add dev ${tag}v$k root tbf rate 400mbit burst 128kb latency 50ms || exit 77
-  ip netns exec ${tag}n$k tc qdisc add dev eth0 root tbf rate 400mbit burst 128kb latency 50ms
-done
-)sh";
-
-constexpr char kRemoveHosts[] = R"sh(
-for k in 0 1 2 3; do ip netns del ${1}n$k; done
-ip link del ${1}br
-)sh";
-
 class Namespaces {
  public:
-  explicit Namespaces(const ScratchFolder& folder)
-      : folder_(folder), tag_("hd" + std::to_string(getpid() % 10000)) {
-    made_ = Script("make.sh", kMakeHosts).exit_code;
-  }
-  ~Namespaces() { Script("remove.sh", kRemoveHosts); }
+  Namespaces() : made_(Script("make")) {}
+  ~Namespaces() { Script("remove"); }
   Namespaces(const Namespaces&) = delete;
   Namespaces& operator=(const Namespaces&) = delete;
 
@@ -55,13 +26,13 @@ class Namespaces {
   }
 
  private:
-  Ran Script(const std::string& name, const std::string& text) const {
-    EXPECT_TRUE(WriteFile(folder_ / name, text).ok());
-    return RunShell("bash " + (folder_ / name) + " " + tag_ + " 2> /dev/null");
+  int Script(const std::string& verb) const {
+    return RunShell(std::string("bash ") + HEDDLE_SOURCE_DIR + "/tests/support/namespaces.sh " +
+                    verb + " " + tag_)
+        .exit_code;
   }
 
-  const ScratchFolder& folder_;
-  std::string tag_;
+  std::string tag_ = "hd" + std::to_string(getpid() % 10000);
   int made_;
 };
 
@@ -69,7 +40,7 @@ TEST(NamespacesTest, FourHostsGiveTheSameBits) {
   ASSERT_EQ(system("command -v ip > /dev/null && command -v tc > /dev/null"), 0)
       << "./dev test installs iproute2";
   const ScratchFolder folder;
-  const Namespaces hosts(folder);
+  const Namespaces hosts;
   if (hosts.made() != 0) GTEST_SKIP() << "making network namespaces is not permitted here";
   const std::string plan = folder / "plan.json";
   ASSERT_EQ(RunHeddle("plan --strategy 1f1b --model 'tiny-gpt?layers=6' --batch 8 --cluster " +

@@ -4,13 +4,13 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <numeric>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -137,11 +137,52 @@ class GroupRunner {
     }
   }
 
-  // Sends block r of `in` to member r; returns what came, one block after the other.
-  at::Tensor Exchange(at::Tensor in, std::vector<int64_t> sent, std::vector<int64_t> received) {
-    at::Tensor out = Bytes1d(std::accumulate(received.begin(), received.end(), int64_t{0}));
-    gloo_->alltoall_base(out, in, received, sent)->wait();
-    return out;
+  // Memory of one member's block, to send or to receive.
+  struct Block {
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+
+  // Sends out[r] to member r and receives in[r] from it. In rounds, each with one peer to send to
+  // and one to receive from: all at once would compete, and the slowest would decide.
+  void Exchange(const std::vector<Block>& out, const std::vector<Block>& in) {
+    HEDDLE_CHECK(out[rank_].bytes == in[rank_].bytes);
+    if (out[rank_].data != in[rank_].data && out[rank_].bytes > 0) {
+      std::memcpy(in[rank_].data, out[rank_].data, out[rank_].bytes);
+    }
+    for (size_t round = 1; round < size_; ++round) {
+      const size_t to = (rank_ + round) % size_, from = (rank_ + size_ - round) % size_;
+      const auto receives = Start(in[from], [&](std::vector<at::Tensor>& memory) {
+        return gloo_->recv(memory, static_cast<int>(from), 0);
+      });
+      const auto sends = Start(out[to], [&](std::vector<at::Tensor>& memory) {
+        return gloo_->send(memory, static_cast<int>(to), 0);
+      });
+      if (receives) receives->wait();
+      if (sends) sends->wait();
+    }
+  }
+
+  // Both ends know when there is nothing to send.
+  template <class Post>
+  static c10::intrusive_ptr<c10d::Work> Start(const Block& block, const Post& post) {
+    if (block.bytes == 0) return {};
+    std::vector<at::Tensor> memory = {
+        at::from_blob(block.data, {static_cast<int64_t>(block.bytes)}, at::kByte)};
+    return post(memory);
+  }
+
+  static std::vector<Block> BlocksOf(const std::vector<Payload>& payloads) {
+    std::vector<Block> blocks;
+    for (const Payload& payload : payloads) blocks.push_back({payload.data, payload.bytes});
+    return blocks;
+  }
+
+  // `count` blocks of one size, one after the other.
+  static std::vector<Block> BlocksIn(const at::Tensor& memory, size_t count, size_t bytes) {
+    std::vector<Block> blocks;
+    for (size_t r = 0; r < count; ++r) blocks.push_back({DataOf(memory) + r * bytes, bytes});
+    return blocks;
   }
 
   static at::Tensor Pack(const std::vector<Payload>& blocks) {
@@ -164,49 +205,74 @@ class GroupRunner {
     }
   }
 
-  static std::vector<int64_t> SizesOf(const std::vector<Payload>& blocks) {
-    std::vector<int64_t> sizes;
-    for (const Payload& block : blocks) sizes.push_back(static_cast<int64_t>(block.bytes));
-    return sizes;
-  }
-
-  // The sum of `size_` blocks that lie one after the other, in the first of them.
-  at::Tensor SumOf(const at::Tensor& blocks, DType dtype) const {
-    const int64_t bytes = blocks.numel() / static_cast<int64_t>(size_);
+  // The sum of the blocks, in the first of them.
+  static void Sum(const std::vector<Block>& blocks, DType dtype) {
     std::vector<const std::byte*> parts;
-    for (size_t r = 0; r < size_; ++r) {
-      parts.push_back(DataOf(blocks) + static_cast<int64_t>(r) * bytes);
-    }
-    SumInRankOrder(dtype, parts, static_cast<size_t>(bytes), DataOf(blocks));
-    return blocks.narrow(0, 0, bytes);
+    for (const Block& block : blocks) parts.push_back(block.data);
+    SumInRankOrder(dtype, parts, blocks[0].bytes, blocks[0].data);
   }
 
-  void AllReduce(const CollectiveCall& call) {
+  void AllReduceNatively(const CollectiveCall& call) {
     at::Tensor packed = Pack(call.in);
-    const int64_t element = SizeOf(call.dtype);
-    const int64_t count = packed.numel() / element;
-    if (count == 0) return;
-    if (native_) {
-      std::vector<at::Tensor> typed = {
-          packed.view(call.dtype == DType::kF64 ? at::kDouble : at::kFloat)};
-      gloo_->allreduce(typed)->wait();
-      return Unpack(packed, call.in);
+    if (packed.numel() == 0) return;
+    std::vector<at::Tensor> typed = {
+        packed.view(call.dtype == DType::kF64 ? at::kDouble : at::kFloat)};
+    gloo_->allreduce(typed)->wait();
+    Unpack(packed, call.in);
+  }
+
+  // The tensors seen as one go in windows, so that memory is small and used again: fresh pages
+  // cost more than the copies.
+  void AllReduce(const CollectiveCall& call) {
+    size_t total = 0;
+    for (const Payload& payload : call.in) total += payload.bytes;
+    const size_t element = static_cast<size_t>(SizeOf(call.dtype));
+    for (size_t offset = 0; offset < total; offset += kWindowBytes) {
+      const size_t bytes = std::min(total - offset, kWindowBytes);
+      Resize(window_, bytes);
+      CopyPart(call.in, offset, bytes, [&](std::byte* tensor, size_t at, size_t count) {
+        std::memcpy(DataOf(window_) + at, tensor, count);
+      });
+      std::vector<Block> shards;
+      for (size_t r = 0; r < size_; ++r) {
+        const size_t count = bytes / element;
+        const size_t first = r * count / size_ * element, last = (r + 1) * count / size_ * element;
+        shards.push_back({DataOf(window_) + first, last - first});
+      }
+      Resize(parts_, size_ * shards[rank_].bytes);
+      const std::vector<Block> parts = BlocksIn(parts_, size_, shards[rank_].bytes);
+      Exchange(shards, parts);
+      Sum(parts, call.dtype);
+      Exchange(std::vector<Block>(size_, parts[0]), shards);
+      CopyPart(call.in, offset, bytes, [&](std::byte* tensor, size_t at, size_t count) {
+        std::memcpy(tensor, DataOf(window_) + at, count);
+      });
     }
-    const auto members = static_cast<int64_t>(size_);
-    std::vector<int64_t> shards;
-    for (int64_t r = 0; r < members; ++r) {
-      shards.push_back(((r + 1) * count / members - r * count / members) * element);
+  }
+
+  static void Resize(at::Tensor& tensor, size_t bytes) {
+    if (!tensor.defined()) tensor = Bytes1d(0);
+    tensor.resize_({static_cast<int64_t>(bytes)});  // keeps its memory when it shrinks
+  }
+
+  // Of the tensors seen as one: calls copy(where in a tensor, where in the part, bytes).
+  template <class Copy>
+  static void CopyPart(const std::vector<Payload>& tensors, size_t offset, size_t bytes,
+                       const Copy& copy) {
+    size_t start = 0;
+    for (const Payload& tensor : tensors) {
+      const size_t end = start + tensor.bytes;
+      const size_t from = std::max(start, offset), to = std::min(end, offset + bytes);
+      if (from < to) copy(tensor.data + (from - start), from - offset, to - from);
+      start = end;
     }
-    const std::vector<int64_t> mine(size_, shards[rank_]);
-    const at::Tensor sum = SumOf(Exchange(packed, shards, mine), call.dtype);
-    Unpack(Exchange(sum.repeat({members}), mine, shards), call.in);
   }
 
   void Perform(const CollectiveCall& call) {
     if (size_ == 1 && call.out.empty()) return;
     switch (call.kind) {
       case CollectiveKind::kAllReduce:
-        return AllReduce(call);
+        return native_ ? AllReduceNatively(call) : AllReduce(call);
       case CollectiveKind::kBroadcast: {
         std::vector<at::Tensor> packed = {Pack(call.in)};
         if (packed[0].numel() == 0) return;
@@ -216,22 +282,28 @@ class GroupRunner {
         return Unpack(packed[0], call.in);
       }
       case CollectiveKind::kAllGather: {
-        const std::vector<int64_t> mine(size_, static_cast<int64_t>(call.in[0].bytes));
-        const at::Tensor copies = Wrap(call.in[0]).repeat({static_cast<int64_t>(size_)});
-        return Unpack(Exchange(copies, mine, SizesOf(call.out)), call.out);
+        const Block mine = BlocksOf(call.in)[0];
+        return Exchange(std::vector<Block>(size_, mine), BlocksOf(call.out));
       }
       case CollectiveKind::kReduceScatter: {
-        const std::vector<int64_t> mine(size_, static_cast<int64_t>(call.out[0].bytes));
-        const at::Tensor parts = Exchange(Pack(call.in), SizesOf(call.in), mine);
-        return Unpack(SumOf(parts, call.dtype), call.out);
+        const Block mine = BlocksOf(call.out)[0];
+        Resize(parts_, size_ * mine.bytes);
+        const std::vector<Block> parts = BlocksIn(parts_, size_, mine.bytes);
+        Exchange(BlocksOf(call.in), parts);
+        Sum(parts, call.dtype);
+        if (mine.bytes > 0) std::memcpy(mine.data, parts[0].data, mine.bytes);
+        return;
       }
       case CollectiveKind::kAllToAll:
-        return Unpack(Exchange(Pack(call.in), SizesOf(call.in), SizesOf(call.out)), call.out);
+        return Exchange(BlocksOf(call.in), BlocksOf(call.out));
     }
   }
 
+  static constexpr size_t kWindowBytes = size_t{4} << 20;
+
   size_t rank_, size_;
   bool native_;
+  at::Tensor window_, parts_;  // memory that is used again
   c10::intrusive_ptr<Gloo> gloo_;
   std::mutex mutex_;
   std::condition_variable changed_;

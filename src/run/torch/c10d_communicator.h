@@ -3,9 +3,9 @@
 //   HEDDLE_ASSIGN(auto communicator, ConnectC10d({.address = "127.0.0.1", .port = port, …}));
 //
 // Messages go through one group of all devices. Each group of the Program has a process group and a
-// thread of its own, so that collectives of different groups do not wait for each other. Reductions
-// are made of an uneven all-to-all, a sum in rank order and another all-to-all, at the bytes of a
-// ring; Gloo has neither reduce-scatter nor uneven all-gather.
+// thread of its own, so that collectives of different groups do not wait for each other. An
+// all-reduce is a reduce-scatter with sums in rank order and an all-gather, at the bytes of a ring;
+// these and the all-to-all go in rounds of messages, since Gloo has no uneven ones.
 #pragma once
 
 #include <chrono>

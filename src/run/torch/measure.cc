@@ -56,34 +56,55 @@ Result<Program> WholeOnOne(const Graph& graph) {
   return LowerPlan(plan, graph);
 }
 
-// There and back over c10d, as processes talk; half of it. Both ends are threads here.
-Result<double> MessageSeconds(size_t bytes) {
+// Two devices that talk over c10d, as processes do; both are threads here. The median of some
+// rounds.
+Result<double> RoundSeconds(
+    const std::function<void(int32_t me, Communicator& communicator)>& round) {
   constexpr int kRounds = 20;
   HEDDLE_ASSIGN(const auto rendezvous, HostRendezvous(0));
-  std::vector<std::byte> here(bytes), there(bytes);
-  const auto play = [&](int32_t me, std::vector<std::byte>& memory) -> Result<double> {
+  const auto play = [&](int32_t me) -> Result<std::vector<double>> {
     C10dOptions options;
     options.port = rendezvous->port();
     options.device = me;
     options.devices = 2;
+    options.groups = {{0, 1}};
     HEDDLE_ASSIGN(const auto communicator, ConnectC10d(options));
-    const Payload payload{nullptr, memory.data(), bytes};
-    const auto round = [&] {
-      for (const bool sends : {me == 0, me != 0}) {
-        (sends ? communicator->Send(1 - me, 0, payload) : communicator->Receive(1 - me, 0, payload))
-            ->Wait();
-      }
-    };
-    round();
-    return SecondsOf([&] {
-      for (int k = 0; k < kRounds; ++k) round();
-    });
+    round(me, *communicator);
+    std::vector<double> seconds;
+    for (int k = 0; k < kRounds; ++k) {
+      seconds.push_back(SecondsOf([&] { round(me, *communicator); }));
+    }
+    return seconds;
   };
-  std::thread other([&] { (void)play(1, there).ok(); });
-  const Result<double> seconds = play(0, here);
+  std::thread other([&] { (void)play(1).ok(); });
+  const Result<std::vector<double>> seconds = play(0);
   other.join();
   if (!seconds.ok()) return seconds.error();
-  return seconds.value() / (2 * kRounds);
+  return Median(seconds.value());
+}
+
+Result<double> MessageSeconds(size_t bytes) {
+  std::vector<std::byte> memory[2] = {std::vector<std::byte>(bytes), std::vector<std::byte>(bytes)};
+  HEDDLE_ASSIGN(
+      const double seconds, RoundSeconds([&](int32_t me, Communicator& communicator) {
+        const Payload payload{nullptr, memory[me].data(), bytes};
+        for (const bool sends : {me == 0, me != 0}) {
+          (sends ? communicator.Send(1 - me, 0, payload) : communicator.Receive(1 - me, 0, payload))
+              ->Wait();
+        }
+      }));
+  return seconds / 2;
+}
+
+Result<double> AllReduceSeconds(size_t bytes) {
+  std::vector<std::byte> memory[2] = {std::vector<std::byte>(bytes), std::vector<std::byte>(bytes)};
+  return RoundSeconds([&](int32_t me, Communicator& communicator) {
+    CollectiveCall call;
+    call.kind = CollectiveKind::kAllReduce;
+    call.dtype = DType::kF32;
+    call.in = {{nullptr, memory[me].data(), bytes}};
+    communicator.Collective(std::move(call))->Wait();
+  });
 }
 
 }  // namespace
@@ -143,6 +164,13 @@ Result<MachineSpeeds> MeasureMachine() {
   HEDDLE_ASSIGN(const double whole, MessageSeconds(kLargeMessage));
   const double large = whole - speeds.latency.value;
   speeds.link = Bandwidth{static_cast<double>(kLargeMessage) / std::max(large, 1e-9)};
+  // What an all-reduce takes beyond the wire is the cores' own work.
+  constexpr size_t kAllReduced = size_t{1} << 26;
+  constexpr double kBytes = kAllReduced;
+  HEDDLE_ASSIGN(const double reduced, AllReduceSeconds(kAllReduced));
+  const double on_wire = 2 * speeds.latency.value + kBytes / speeds.link.value;
+  speeds.message_bandwidth = Bandwidth{BytesMoved(CollectiveKind::kAllReduce, 2, kBytes) /
+                                       std::max(reduced - on_wire, 1e-9)};
   return speeds;
 }
 
@@ -156,6 +184,7 @@ flops = "{1:.1f} GFLOP/s"
 memory = "{2:.1f} GiB"
 memory_bandwidth = "{3:.2f} GB/s"
 launch = "{4:.2f} us"
+message_bandwidth = "{8:.2f} GB/s"
 
 [[node]]
 name = "here"
@@ -164,7 +193,7 @@ link = {{ bandwidth = "{6:.2f} GB/s", latency = "{7:.1f} us" }}
 )",
       type, s.flops.value / 1e9, static_cast<double>(s.memory.value) / (1 << 30),
       s.memory_bandwidth.value / 1e9, s.launch.value * 1e6, s.devices, s.link.value / 1e9,
-      s.latency.value * 1e6);
+      s.latency.value * 1e6, s.message_bandwidth.value / 1e9);
 }
 
 }  // namespace heddle

@@ -31,8 +31,9 @@ struct MachineSpeeds {
   Bytes memory;     // of each
   FlopRate flops;   // of one core: a product of large fp32 matrices
   Bandwidth memory_bandwidth;
-  Seconds launch;  // of the smallest op
-  Bandwidth link;  // between two devices, as processes talk
+  Seconds launch;               // of the smallest op
+  Bandwidth link;               // between two devices, as processes talk
+  Bandwidth message_bandwidth;  // of a core that moves the bytes of a collective
   Seconds latency;
 };
 
