@@ -54,7 +54,7 @@ link = { bandwidth = "8 Gbit/s", latency = "3 us", duplex = "half" }
   EXPECT_EQ(gpu.memory.value, int64_t{16} << 30);
   EXPECT_DOUBLE_EQ(gpu.launch_overhead.value, 5e-6);  // the default
   EXPECT_EQ(gpu.MessageSeconds(1e9).value, 0);
-  ASSERT_EQ(cluster.wires().size(), 3u);              // half duplex: one for each pair
+  ASSERT_EQ(cluster.wires().size(), 3u);  // half duplex: one for each pair
   EXPECT_EQ(cluster.wires()[0].name, "n:0--n:1");
   EXPECT_DOUBLE_EQ(cluster.wires()[0].bandwidth.value, 1e9);
   EXPECT_DOUBLE_EQ(cluster.wires()[0].latency.value, 3e-6);
