@@ -1,0 +1,267 @@
+#include "plan/pipeline/partition.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace heddle {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// One way to build a suffix.
+struct Point {
+  double bottleneck;
+  double all_reduce;
+  int32_t next;   // point of the suffix without the first stage; -1: there is none
+  int32_t range;  // of the first stage
+  int32_t first;  // layer
+};
+
+// Points of which none is worse than another in both; best bottleneck first.
+class Front {
+ public:
+  void Clear() { points_.clear(); }
+  const std::vector<Point>& points() const { return points_; }
+
+  bool Takes(double bottleneck, double all_reduce) const {
+    for (const Point& p : points_) {
+      if (p.bottleneck > bottleneck) break;
+      if (p.all_reduce <= all_reduce) return false;
+    }
+    return true;
+  }
+  void Add(const Point& point) {
+    if (!Takes(point.bottleneck, point.all_reduce)) return;
+    std::erase_if(points_, [&](const Point& p) {
+      return p.bottleneck >= point.bottleneck && p.all_reduce >= point.all_reduce;
+    });
+    const auto place = std::find_if(points_.begin(), points_.end(), [&](const Point& p) {
+      return p.bottleneck > point.bottleneck;
+    });
+    points_.insert(place, point);
+  }
+
+ private:
+  std::vector<Point> points_;
+};
+
+class Search {
+ public:
+  Search(const StageCosts& costs, const PartitionOptions& options)
+      : costs_(costs), options_(options), layers_(costs.layers()) {
+    MakeRanges();
+    SumFractions();
+  }
+
+  std::vector<std::vector<Partition>> Run() {
+    std::vector<std::vector<Partition>> found;
+    const int most = std::min({options_.most_stages, layers_, costs_.devices()});
+    for (int depth = 1; depth <= most; ++depth) {
+      std::vector<Slice> level(ranges_.size() * static_cast<size_t>(layers_));
+      const size_t before = pool_.size();
+      FillLevel(depth, level);
+      found.push_back(Collect(level));
+      if (pool_.size() == before) break;  // deeper ones would need these
+      previous_ = std::move(level);
+    }
+    return found;
+  }
+
+ private:
+  struct Slice {
+    int32_t first = 0;
+    int32_t count = 0;
+  };
+
+  bool Allowed(int at, int count) const {
+    const int node = options_.node;
+    if (count % node == 0) return at % node == 0;
+    return count < node && at / node == (at + count - 1) / node;
+  }
+
+  void MakeRanges() {
+    const int devices = costs_.devices();
+    std::vector<int> counts = options_.counts;
+    if (counts.empty()) {
+      for (int count = 1; count <= devices; ++count) counts.push_back(count);
+    }
+    by_start_.resize(static_cast<size_t>(devices) + 1);
+    for (int at = 0; at < devices; ++at) {
+      for (const int count : counts) {
+        if (at + count > devices || count > costs_.rows() || !Allowed(at, count)) continue;
+        by_start_[static_cast<size_t>(at)].push_back(static_cast<int32_t>(ranges_.size()));
+        ranges_.push_back({at, count});
+        all_reduces_.push_back(costs_.AllReduceOver(ranges_.back()));
+      }
+    }
+    channels_.resize(ranges_.size());
+  }
+
+  // Fractions of the model in layers 0..l-1, each layer on the type that is relatively best at it.
+  void SumFractions() {
+    const Planning& planning = costs_.table().planning();
+    const LayerTable::Times& times = costs_.table().TimesFor(planning.options.batch);
+    fractions_.assign(static_cast<size_t>(layers_) + 1, 0);
+    for (int l = 0; l < layers_; ++l) {
+      double least = kInfinity;
+      for (int type = 0; type < static_cast<int>(planning.cluster->types().size()); ++type) {
+        least =
+            std::min(least, times.Of(type, l, l + 1).whole() / times.Of(type, 0, layers_).whole());
+      }
+      fractions_[static_cast<size_t>(l) + 1] = fractions_[static_cast<size_t>(l)] + least;
+    }
+  }
+
+  // What the layers before, on the devices before, make of the bottleneck at least: a sample never
+  // costs less than as one of the whole batch.
+  double LeastBefore(int first, const DeviceRange& range) const {
+    if (first == 0) return 0;
+    if (range.at == 0) return kInfinity;
+    return fractions_[static_cast<size_t>(first)] * static_cast<double>(costs_.rows()) /
+           costs_.speed_before(range.at);
+  }
+
+  bool Wanted(double bottleneck) const {
+    return static_cast<double>(costs_.microbatches()) * bottleneck <= options_.limit;
+  }
+
+  void FillLevel(int depth, std::vector<Slice>& level) {
+    std::vector<Front> after(static_cast<size_t>(layers_) + 1);
+    for (size_t r = 0; r < ranges_.size(); ++r) {
+      const DeviceRange& range = ranges_[r];
+      if (depth > 1) JoinSuffixes(r, after);
+      Front front;
+      for (int first = layers_ - depth; first >= 0; --first) {
+        front.Clear();
+        if (Wanted(LeastBefore(first, range))) {
+          if (depth == 1) {
+            AddStage(first, layers_, r, depth, 0, 0, -1, front);
+          } else {
+            for (int end = first + 1; end <= layers_ - depth + 1; ++end) {
+              // Longer runs are only slower.
+              if (!AddStages(first, end, r, depth, after[static_cast<size_t>(end)], front)) break;
+            }
+          }
+        }
+        Slice& slice = level[r * static_cast<size_t>(layers_) + static_cast<size_t>(first)];
+        slice.first = static_cast<int32_t>(pool_.size());
+        slice.count = static_cast<int32_t>(front.points().size());
+        pool_.insert(pool_.end(), front.points().begin(), front.points().end());
+      }
+    }
+  }
+
+  // after[l]: the best of all suffixes that begin at layer l behind the range, channel included.
+  void JoinSuffixes(size_t r, std::vector<Front>& after) {
+    for (Front& front : after) front.Clear();
+    const DeviceRange& range = ranges_[r];
+    std::vector<StageCosts::Channel>& channels = ChannelsOf(r);
+    size_t number = 0;
+    for (int skipped = 0; skipped <= options_.most_skipped; ++skipped) {
+      const int at = range.end() + skipped;
+      if (at >= costs_.devices()) break;
+      for (const int32_t next : by_start_[static_cast<size_t>(at)]) {
+        const StageCosts::Channel& channel = channels[number++];
+        const size_t base = static_cast<size_t>(next) * static_cast<size_t>(layers_);
+        for (int l = 1; l < layers_; ++l) {
+          const Slice& slice = previous_[base + static_cast<size_t>(l)];
+          if (slice.count == 0) continue;
+          const double seconds = costs_.ChannelSeconds(channel, l);
+          if (!Wanted(seconds)) continue;
+          for (int32_t k = 0; k < slice.count; ++k) {
+            const Point& p = pool_[static_cast<size_t>(slice.first + k)];
+            after[static_cast<size_t>(l)].Add(
+                {std::max(p.bottleneck, seconds), p.all_reduce, slice.first + k, next, l});
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<StageCosts::Channel>& ChannelsOf(size_t r) {
+    std::vector<StageCosts::Channel>& channels = channels_[r];
+    if (!channels.empty()) return channels;
+    const DeviceRange& range = ranges_[r];
+    for (int skipped = 0; skipped <= options_.most_skipped; ++skipped) {
+      const int at = range.end() + skipped;
+      if (at >= costs_.devices()) break;
+      for (const int32_t next : by_start_[static_cast<size_t>(at)]) {
+        channels.push_back(costs_.ChannelBetween(range, ranges_[static_cast<size_t>(next)]));
+      }
+    }
+    return channels;
+  }
+
+  // False when the stage alone is too slow.
+  bool AddStages(int first, int end, size_t r, int depth, const Front& after, Front& front) {
+    if (after.points().empty()) return true;
+    for (const Point& p : after.points()) {
+      if (!AddStage(first, end, r, depth, p.bottleneck, p.all_reduce, p.next, front)) return false;
+    }
+    return true;
+  }
+
+  bool AddStage(int first, int end, size_t r, int depth, double bottleneck, double all_reduce,
+                int32_t next, Front& front) {
+    const StageCosts::Stage stage = costs_.StageOf(first, end, ranges_[r], depth);
+    if (!Wanted(stage.seconds)) return false;
+    const double sum = costs_.AllReduceSeconds(all_reduces_[r], first, end);
+    front.Add({std::max(stage.seconds, bottleneck), std::max(sum, all_reduce), next,
+               static_cast<int32_t>(r), first});
+    return true;
+  }
+
+  std::vector<Partition> Collect(const std::vector<Slice>& level) const {
+    Front best;
+    for (size_t r = 0; r < ranges_.size(); ++r) {
+      const Slice& slice = level[r * static_cast<size_t>(layers_)];
+      for (int32_t k = 0; k < slice.count; ++k) {
+        Point whole = pool_[static_cast<size_t>(slice.first + k)];
+        whole.next = slice.first + k;
+        best.Add(whole);
+      }
+    }
+    std::vector<Partition> partitions;
+    for (const Point& point : best.points()) partitions.push_back(Unfold(point.next));
+    return partitions;
+  }
+
+  Partition Unfold(int32_t start) const {
+    Partition partition;
+    partition.bottleneck = pool_[static_cast<size_t>(start)].bottleneck;
+    partition.all_reduce = pool_[static_cast<size_t>(start)].all_reduce;
+    for (int32_t at = start; at >= 0; at = pool_[static_cast<size_t>(at)].next) {
+      const Point& point = pool_[static_cast<size_t>(at)];
+      const int end = point.next < 0 ? layers_ : pool_[static_cast<size_t>(point.next)].first;
+      partition.stages.push_back(
+          {point.first, end, ranges_[static_cast<size_t>(point.range)], false});
+    }
+    for (size_t s = 0; s < partition.stages.size(); ++s) {
+      PartitionStage& stage = partition.stages[s];
+      const int depth = static_cast<int>(partition.stages.size() - s);
+      stage.recompute = costs_.StageOf(stage.first, stage.end, stage.devices, depth).recompute;
+    }
+    return partition;
+  }
+
+  const StageCosts& costs_;
+  const PartitionOptions& options_;
+  const int layers_;
+  std::vector<double> fractions_;
+  std::vector<DeviceRange> ranges_;
+  std::vector<StageCosts::Line> all_reduces_;
+  std::vector<std::vector<int32_t>> by_start_;              // ranges that begin at a device
+  std::vector<std::vector<StageCosts::Channel>> channels_;  // by range: to those that may follow
+  std::vector<Point> pool_;
+  std::vector<Slice> previous_;  // of the level before, by range and first layer
+};
+
+}  // namespace
+
+std::vector<std::vector<Partition>> FindPartitions(const StageCosts& costs,
+                                                   const PartitionOptions& options) {
+  return Search(costs, options).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,94 @@
+// StageCosts: what stages, channels and all-reduces cost for one order of devices and one number of
+// microbatches. A stage is a run of layers first..end-1 on `count` devices of the order from `at`.
+//
+// Replicas divide each microbatch in proportion to their speed in these layers. A channel takes,
+// for one microbatch, the larger of its two directions (their sum where a wire serves both): the
+// most loaded wire decides, for a sender and a receiver exchange what their shares overlap.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "cost/network_cost.h"
+#include "plan/pipeline/layer_table.h"
+
+namespace heddle {
+
+// Devices order[at..at+count-1].
+struct DeviceRange {
+  int at = 0;
+  int count = 1;
+  int end() const { return at + count; }
+  auto operator<=>(const DeviceRange&) const = default;
+};
+
+class StageCosts {
+ public:
+  // `memory_factor`: of the estimate of memory; above 1 after the checker found more.
+  StageCosts(const LayerTable& table, std::vector<int> order, int64_t microbatches,
+             double memory_factor = 1);
+
+  struct Stage {
+    double seconds;  // forward and backward of a microbatch; infinite: does not fit
+    bool recompute;
+  };
+  // `depth`: the stage is the depth-th from the end, the last being 1; so many microbatches are in
+  // flight, as under 1F1B.
+  Stage StageOf(int first, int end, const DeviceRange& range, int depth) const;
+
+  struct Channel {
+    double latency = 0;
+    double forward_per_byte = 0;  // seconds
+    double backward_per_byte = 0;
+    bool half_duplex = false;  // both directions share a wire
+  };
+  Channel ChannelBetween(const DeviceRange& from, const DeviceRange& to) const;
+  // Of one microbatch across the cut before layer `end`.
+  double ForwardSeconds(const Channel& channel, int end) const;
+  double BackwardSeconds(const Channel& channel, int end) const;
+  double ChannelSeconds(const Channel& channel, int end) const;
+
+  // Of the gradients of layers first..end-1 over the range, by the cheapest algorithm.
+  struct Line {
+    double fixed = 0, per_byte = 0;
+  };
+  Line AllReduceOver(const DeviceRange& range) const;
+  double AllReduceSeconds(const Line& line, int first, int end) const {
+    return line.per_byte > 0 ? line.fixed + line.per_byte * table_.ParameterBytes(first, end) : 0;
+  }
+
+  // Shares of a microbatch, in the order of the range.
+  std::vector<double> SharesOf(int first, int end, const DeviceRange& range) const;
+  // Of the stage's slowest member, for a microbatch.
+  LayerTable::Work WorkOf(int first, int end, const DeviceRange& range) const;
+
+  const LayerTable& table() const { return table_; }
+  const std::vector<int>& order() const { return order_; }
+  int layers() const { return table_.layers(); }
+  int devices() const { return static_cast<int>(order_.size()); }
+  int64_t microbatches() const { return microbatches_; }
+  int64_t rows() const { return rows_; }  // of the largest microbatch
+  double speed_before(int at) const { return speed_sums_[static_cast<size_t>(at)]; }
+
+ private:
+  struct Members {  // of one type, in a range
+    int type;
+    int count;
+  };
+  const std::vector<Members>& MembersOf(const DeviceRange& range) const;
+  double MemberRows(const std::vector<Members>& members, const Members& member, int first,
+                    int end) const;
+  int TypeAt(int place) const;
+
+  const LayerTable& table_;
+  std::vector<int> order_;
+  int64_t microbatches_;
+  int64_t rows_;
+  double memory_factor_;
+  std::vector<double> speed_sums_;
+  std::vector<const LayerTable::Times*> times_;  // by number of equal replicas
+  mutable std::unordered_map<int64_t, std::vector<Members>> members_;
+};
+
+}  // namespace heddle
