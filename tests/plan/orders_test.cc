@@ -1,4 +1,4 @@
-#include "plan/pipeline/orders.h"
+#include "plan/order/orders.h"
 
 #include <gtest/gtest.h>
 

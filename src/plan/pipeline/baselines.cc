@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cost/network_cost.h"
-#include "plan/pipeline/orders.h"
+#include "plan/order/orders.h"
 #include "plan/pipeline/stage_partition.h"
 
 namespace heddle {

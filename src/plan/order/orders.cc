@@ -1,4 +1,4 @@
-#include "plan/pipeline/orders.h"
+#include "plan/order/orders.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -30,18 +30,38 @@ WorkOrder Alternate(const WorkOrder& forwards, const WorkOrder& backwards, size_
 
 }  // namespace
 
-std::vector<WorkOrder> OneForwardOneBackward(int stages, int microbatches) {
+std::vector<WorkOrder> WarmUpOrders(const std::vector<int>& in_flight, int microbatches) {
   WorkOrder forwards, backwards;
   for (int m = 0; m < microbatches; ++m) {
     forwards.push_back({WorkKind::kForward, 0, m});
     backwards.push_back({WorkKind::kBackward, 0, m});
   }
   std::vector<WorkOrder> orders;
-  for (int s = 0; s < stages; ++s) {
-    orders.push_back(Alternate(forwards, backwards,
-                               static_cast<size_t>(std::min(microbatches, stages - 1 - s))));
+  int let_pass = microbatches;
+  for (const int wanted : in_flight) {
+    HEDDLE_CHECK(wanted >= 1);
+    let_pass = std::min(let_pass, wanted);
+    orders.push_back(Alternate(forwards, backwards, static_cast<size_t>(let_pass - 1)));
   }
   return orders;
+}
+
+std::vector<WorkOrder> OneForwardOneBackward(int stages, int microbatches) {
+  std::vector<int> in_flight;
+  for (int s = 0; s < stages; ++s) in_flight.push_back(stages - s);
+  return WarmUpOrders(in_flight, microbatches);
+}
+
+std::vector<int> EagerInFlight(int stages) {
+  std::vector<int> in_flight;
+  for (int s = 0; s < stages; ++s) in_flight.push_back(2 * (stages - s) - 1);
+  return in_flight;
+}
+
+std::vector<int> ListInFlight(int stages) {
+  std::vector<int> in_flight;
+  for (int s = 0; s < stages; ++s) in_flight.push_back(std::max(1, 4 * (stages - 1 - s)));
+  return in_flight;
 }
 
 std::vector<WorkOrder> InterleavedOrders(int stages, int chunks, int microbatches) {

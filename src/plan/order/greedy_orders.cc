@@ -1,0 +1,114 @@
+#include "plan/order/greedy_orders.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "plan/order/pipe_run.h"
+
+namespace heddle {
+namespace {
+
+class Greedy : public PipeRun::Chooser {
+ public:
+  Greedy(const PipeShape& shape, const GreedyRule& rule)
+      : shape_(shape),
+        rule_(rule),
+        places_(shape.PlacesByStage()),
+        next_(shape.chunks.size(), {0, 0, 0}),
+        orders_(shape.stages) {
+    for (int s = 0; s < shape.stages; ++s) {
+      limits_.push_back(
+          std::min(shape.limit(s), rule.limits.empty() ? shape.limit(s) : rule.limits[s]));
+    }
+  }
+
+  std::optional<PlacedWork> Next(const PipeRun& run, int stage) override {
+    const std::optional<PlacedWork> work = Preferred(run, stage);
+    if (!work || Waits(run, stage, *work)) return std::nullopt;
+    Take(stage, *work);
+    return work;
+  }
+
+  std::vector<WorkOrder> TakeOrders() { return std::move(orders_); }
+
+ private:
+  enum Part { kForwardPart, kBackwardPart, kWeightPart };
+
+  std::optional<PlacedWork> Preferred(const PipeRun& run, int stage) const {
+    std::array<Part, 3> parts = {kBackwardPart, kForwardPart, kWeightPart};
+    if (rule_.forward_first) std::swap(parts[0], parts[1]);
+    if (rule_.weight_before_forward) std::swap(parts[1], parts[2]);
+    for (const Part part : parts) {
+      if (const std::optional<PlacedWork> work = First(run, stage, part)) return work;
+    }
+    return std::nullopt;
+  }
+
+  // The first of the stage's chunks, in the rule's direction, that has such work ready.
+  std::optional<PlacedWork> First(const PipeRun& run, int stage, Part part) const {
+    const std::vector<int>& places = places_[stage];
+    const bool from_back = (part == kForwardPart) == rule_.nearest_end_first;
+    std::optional<PlacedWork> found;
+    double later = 0;  // what the chunks after this one keep
+    for (size_t c = places.size(); c-- > 0;) {
+      const PlacedWork work = NextOf(places[c], part);
+      const double needed = part == kForwardPart ? shape_.chunks[places[c]].kept + later : 0;
+      later += shape_.chunks[places[c]].kept;
+      if (work.microbatch == shape_.microbatches || !run.Ready(work)) continue;
+      if (!FitsLimit(needed + run.memory(stage), limits_[stage])) continue;
+      if (!found || !from_back) found = work;
+    }
+    return found;
+  }
+
+  PlacedWork NextOf(int place, Part part) const {
+    const WorkKind backward = shape_.split ? WorkKind::kInput : WorkKind::kBackward;
+    const WorkKind kind = part == kForwardPart    ? WorkKind::kForward
+                          : part == kBackwardPart ? backward
+                                                  : WorkKind::kWeight;
+    return {kind, place, next_[place][part]};
+  }
+
+  bool Waits(const PipeRun& run, int stage, const PlacedWork& work) const {
+    const bool backward = work.kind == WorkKind::kBackward || work.kind == WorkKind::kInput;
+    if (backward || rule_.patience <= 0) return false;
+    const double worth = rule_.patience * shape_.Seconds(work.kind, work.place);
+    return run.NextArrival(stage) < run.now() + worth;
+  }
+
+  void Take(int stage, const PlacedWork& work) {
+    const Part part = work.kind == WorkKind::kForward  ? kForwardPart
+                      : work.kind == WorkKind::kWeight ? kWeightPart
+                                                       : kBackwardPart;
+    ++next_[work.place][part];
+    const auto chunk = std::find(places_[stage].begin(), places_[stage].end(), work.place);
+    orders_[stage].push_back(
+        {work.kind, static_cast<int32_t>(chunk - places_[stage].begin()), work.microbatch});
+  }
+
+  const PipeShape& shape_;
+  const GreedyRule& rule_;
+  std::vector<std::vector<int>> places_;
+  std::vector<double> limits_;
+  std::vector<std::array<int, 3>> next_;  // by place and part: the next microbatch
+  std::vector<WorkOrder> orders_;
+};
+
+}  // namespace
+
+std::vector<WorkOrder> GreedyOrders(const PipeShape& shape, const GreedyRule& rule) {
+  CheckShape(shape);
+  Greedy chooser(shape, rule);
+  PipeRun run(shape);
+  run.Run(chooser);
+  return chooser.TakeOrders();
+}
+
+std::vector<WorkOrder> EventDrivenOrders(const PipeShape& shape) {
+  PipeShape whole = shape;
+  whole.split = false;
+  return GreedyOrders(whole, {});
+}
+
+}  // namespace heddle

@@ -1,0 +1,38 @@
+// OrderTimes: when everything happens if each stage does its work in the given order, as soon as it
+// can (pipe_run.h). O(items · log stages).
+//
+//   Result<OrderTimes> times = TimeOrders(shape, OneForwardOneBackward(4, 8));
+//   times.value().makespan;
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "plan/order/pipe_shape.h"
+
+namespace heddle {
+
+// What is to be short. Where an iteration ends with a barrier, the makespan; where each stage goes on
+// to the next iteration by itself, as zero-bubble pipelines do, the longest time from a stage's first
+// start to its last end.
+enum class OrderMeasure { kMakespan, kSpan };
+
+struct OrderTimes {
+  double makespan = 0;
+  double longest_span = 0;
+  std::vector<std::vector<double>> starts;  // by stage and place in its order
+  std::vector<double> peaks;                // of memory, by stage
+
+  double Of(OrderMeasure measure) const {
+    return measure == OrderMeasure::kMakespan ? makespan : longest_span;
+  }
+};
+
+// An error when the stages wait for each other for ever. Limits of memory are not looked at.
+// REQUIRES: one order per stage, of chunks and microbatches that exist.
+Result<OrderTimes> TimeOrders(const PipeShape& shape, const std::vector<WorkOrder>& orders);
+
+// Whether every peak is within its limit.
+bool FitsMemory(const PipeShape& shape, const OrderTimes& times);
+
+}  // namespace heddle
