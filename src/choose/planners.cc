@@ -7,11 +7,13 @@
 
 #include "base/text.h"
 #include "plan/pipeline/baselines.h"
+#include "plan/pipeline/spp.h"
 
 namespace heddle {
 
 const std::vector<Planner>& Planners() {
   static const std::vector<Planner> planners = {
+      {"pipeline", "pipelines over any topology, replicated where it pays (SPP)", &PlanPipeline},
       {"dp", "data parallelism, equal shares", &PlanDataParallel},
       {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
       {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},

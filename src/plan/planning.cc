@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <thread>
 
 #include "base/text.h"
 #include "plan/bounds.h"
@@ -166,8 +168,31 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
 }
 
 Result<Best::Outcome> Best::Try(Plan plan) {
-  ++tried_;
   HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning_, plan, /*keep_events=*/false));
+  return Consider(std::move(plan), evaluation);
+}
+
+Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans) {
+  std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t k = next++; k < plans.size(); k = next++) {
+      evaluations[k] = Evaluate(planning_, plans[k], /*keep_events=*/false);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  std::vector<Outcome> outcomes;
+  for (size_t k = 0; k < plans.size(); ++k) {
+    if (!evaluations[k]->ok()) return evaluations[k]->error();
+    outcomes.push_back(Consider(std::move(plans[k]), evaluations[k]->value()));
+  }
+  return outcomes;
+}
+
+Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
+  ++tried_;
   if (evaluation.lacks.value > 0) {
     if (!refused_ || evaluation.lacks < least_lack_) {
       least_lack_ = evaluation.lacks;

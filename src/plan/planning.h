@@ -87,6 +87,8 @@ class Best {
 
   enum class Outcome : uint8_t { kDoesNotFit, kSlower, kFastest };
   Result<Outcome> Try(Plan plan);
+  // The same for several, evaluated by two threads.
+  Result<std::vector<Outcome>> TryAll(std::vector<Plan> plans);
   double seconds() const;  // of the best so far; infinite when there is none
   void Note(std::string note) { notes_.push_back(std::move(note)); }
   int64_t tried() const { return tried_; }
@@ -94,6 +96,8 @@ class Best {
   Result<Plan> Take() &&;
 
  private:
+  Outcome Consider(Plan plan, const Evaluation& evaluation);
+
   const Planning& planning_;
   std::optional<Plan> plan_;
   std::optional<Error> refused_;  // the candidate that lacks least

@@ -37,7 +37,7 @@ struct ProcessWatch {
   std::function<std::string(const WorkerProgress& progress, int32_t rank)> place;
   // Is it at work there, so that nobody else can be the one to wait for?
   std::function<bool(const WorkerProgress& progress, int32_t rank)> computing;
-  std::chrono::milliseconds silence{5000};  // a process that is silent so long has hung
+  std::chrono::milliseconds silence{4000};  // a process that is silent so long has hung
 };
 
 // `work` gets its rank, its slot and the number of after_fork. REQUIRES: this process has no other

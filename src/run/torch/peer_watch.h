@@ -20,7 +20,7 @@ struct PeerWatchOptions {
   uint16_t port = 0;
   int32_t rank = 0;
   int32_t ranks = 1;
-  std::chrono::milliseconds silence{5000};
+  std::chrono::milliseconds silence{4000};
   const WorkerProgress* progress = nullptr;            // this rank's
   std::function<std::string(int32_t rank)> name;       // "device 2 (b:0)"
   std::function<std::string(int64_t, int32_t)> place;  // of a packed place and a rank

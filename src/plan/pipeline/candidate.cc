@@ -1,0 +1,204 @@
+#include "plan/pipeline/candidate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/pipeline/stage_partition.h"
+
+namespace heddle {
+namespace {
+
+LayerTable::Work WorkOfChunk(const Candidate& c, const PartitionStage& chunk) {
+  LayerTable::Work work = c.costs->WorkOf(chunk.first, chunk.end, chunk.devices);
+  if (chunk.recompute) work.input += work.forward;
+  return work;
+}
+
+// Machines are stages and channels, each with its seconds for one microbatch.
+void FillEstimates(Candidate& c) {
+  const auto microbatches = static_cast<double>(c.costs->microbatches());
+  std::vector<double> stages(static_cast<size_t>(c.stages), 0);
+  double way = 0, all_reduce = 0, slowest = 0;
+  for (size_t k = 0; k < c.chunks.size(); ++k) {
+    const PartitionStage& chunk = c.chunks[k];
+    const double seconds = WorkOfChunk(c, chunk).whole();
+    stages[static_cast<size_t>(c.stage_of[k])] += seconds;
+    way += seconds;
+    all_reduce = std::max(
+        all_reduce,
+        c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end));
+    if (k == 0 || c.stage_of[k] == c.stage_of[k - 1]) continue;
+    const auto channel = c.costs->ChannelBetween(c.chunks[k - 1].devices, chunk.devices);
+    slowest = std::max(slowest, c.costs->ChannelSeconds(channel, chunk.first));
+    way += c.costs->ForwardSeconds(channel, chunk.first) +
+           c.costs->BackwardSeconds(channel, chunk.first);
+  }
+  for (const double seconds : stages) slowest = std::max(slowest, seconds);
+  c.bound = microbatches * slowest;
+  c.estimate = (microbatches - 1) * slowest + way + all_reduce;
+}
+
+// The cheapest that all replicated stages can do.
+CollectiveAlgorithm AllReduceFor(const Candidate& c, Bytes bytes) {
+  const NetworkCost network(*c.costs->table().planning().cluster);
+  const std::vector<Bytes> sizes = {bytes};
+  CollectiveAlgorithm best = CollectiveAlgorithm::kRing;
+  double least = 1e300;
+  for (const auto algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
+                               CollectiveAlgorithm::kHierarchical}) {
+    double sum = 0;
+    for (const PartitionStage& chunk : c.chunks) {
+      if (chunk.devices.count == 1) continue;
+      std::vector<DeviceId> group;
+      for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
+        group.push_back(DeviceId{c.costs->order()[static_cast<size_t>(d)]});
+      }
+      const CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, algorithm, 0};
+      sum += network.Supports(request) ? network.Collective(request).seconds.value : 1e300;
+    }
+    if (sum >= least) continue;
+    least = sum;
+    best = algorithm;
+  }
+  return best;
+}
+
+}  // namespace
+
+Candidate StraightCandidate(std::shared_ptr<const StageCosts> costs, const Partition& partition) {
+  Candidate c;
+  c.costs = std::move(costs);
+  c.chunks = partition.stages;
+  c.stages = static_cast<int>(partition.stages.size());
+  for (int s = 0; s < c.stages; ++s) c.stage_of.push_back(s);
+  FillEstimates(c);
+  return c;
+}
+
+Candidate TwoRunCandidate(std::shared_ptr<const StageCosts> costs, int devices, TwoRuns shape) {
+  Candidate c;
+  c.costs = std::move(costs);
+  c.stages = devices;
+  for (int k = 0; k < 2 * devices; ++k) {
+    const bool returns = k >= devices && shape == TwoRuns::kVShaped;
+    c.stage_of.push_back(returns ? 2 * devices - 1 - k : k % devices);
+  }
+  const Planning& planning = c.costs->table().planning();
+  std::vector<int> types;
+  for (const int stage : c.stage_of) {
+    const int device = c.costs->order()[static_cast<size_t>(stage)];
+    types.push_back(planning.cluster->devices()[static_cast<size_t>(device)].type);
+  }
+  const LayerSeconds seconds(planning, c.costs->rows());
+  const std::vector<LayerRun> runs = BalancedRuns(seconds, planning.chain.size(), types);
+  for (size_t k = 0; k < runs.size(); ++k) {
+    c.chunks.push_back({runs[k].first, runs[k].last + 1, {c.stage_of[k], 1}, false});
+  }
+  FillEstimates(c);
+  return c;
+}
+
+PipeShape ShapeOf(const Candidate& c, bool split) {
+  PipeShape shape;
+  shape.stages = c.stages;
+  shape.microbatches = static_cast<int>(c.costs->microbatches());
+  shape.split = split;
+  const LayerTable& table = c.costs->table();
+  const Cluster& cluster = *table.planning().cluster;
+  shape.limits.assign(static_cast<size_t>(c.stages), 1e300);
+  std::vector<double> fixed(static_cast<size_t>(c.stages), 0), extra = fixed;
+  for (size_t k = 0; k < c.chunks.size(); ++k) {
+    const PartitionStage& chunk = c.chunks[k];
+    const auto stage = static_cast<size_t>(c.stage_of[k]);
+    const LayerTable::Work work = WorkOfChunk(c, chunk);
+    const LayerTable::Memory memory = table.MemoryOf(chunk.first, chunk.end);
+    const std::vector<double> shares = c.costs->SharesOf(chunk.first, chunk.end, chunk.devices);
+    double all = 0, most = 0;
+    for (const double share : shares) {
+      all += share;
+      most = std::max(most, share);
+    }
+    const double rows = std::ceil(static_cast<double>(c.costs->rows()) * most / all);
+    const double kept = (chunk.recompute ? memory.input : memory.in_flight) * rows;
+    // The weight part reads activations and the gradients that the input part made of them.
+    shape.chunks.push_back({c.stage_of[k], work.forward, work.input, work.weight, kept, kept});
+    fixed[stage] += memory.fixed;
+    const double at_work =
+        memory.extra * rows + memory.extra_fixed + (chunk.recompute ? memory.in_flight * rows : 0);
+    extra[stage] = std::max(extra[stage], at_work);
+    for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
+      const int device = c.costs->order()[static_cast<size_t>(d)];
+      const auto capacity = static_cast<double>(cluster.type_of(DeviceId{device}).memory.value);
+      shape.limits[stage] = std::min(shape.limits[stage], capacity);
+    }
+    if (k == 0) continue;
+    PipeShape::Cut cut;
+    if (c.stage_of[k] != c.stage_of[k - 1]) {
+      const auto channel = c.costs->ChannelBetween(c.chunks[k - 1].devices, chunk.devices);
+      cut = {c.costs->ForwardSeconds(channel, chunk.first),
+             c.costs->BackwardSeconds(channel, chunk.first)};
+      shape.half_duplex |= channel.half_duplex;
+    }
+    shape.cuts.push_back(cut);
+  }
+  for (size_t s = 0; s < fixed.size(); ++s) shape.limits[s] -= fixed[s] + extra[s];
+  return shape;
+}
+
+double AfterOrder(const Candidate& c, const std::vector<double>& ends) {
+  constexpr double kBucket = 25 << 20;
+  double end = 0;
+  for (size_t k = 0; k < c.chunks.size(); ++k) {
+    const PartitionStage& chunk = c.chunks[k];
+    const double seconds =
+        c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end);
+    const double buckets =
+        std::ceil(c.costs->table().ParameterBytes(chunk.first, chunk.end) / kBucket);
+    const LayerTable::Work work = WorkOfChunk(c, chunk);
+    // All buckets but the last can go while the last backward is still under way.
+    const double hidden = buckets > 0 ? (work.input + work.weight) * (buckets - 1) / buckets : 0;
+    const double shown = buckets > 0 ? std::max(seconds / buckets, seconds - hidden) : 0;
+    end = std::max(end, ends[static_cast<size_t>(c.stage_of[k])] + shown);
+  }
+  return end;
+}
+
+Plan PlanOf(const Candidate& c, const std::string& order_name,
+            const std::vector<WorkOrder>& orders) {
+  const Planning& planning = c.costs->table().planning();
+  Plan plan = planning.Blank("pipeline", order_name);
+  plan.microbatches = c.costs->microbatches();
+  PipelinePlan pipeline;
+  pipeline.stages.resize(static_cast<size_t>(c.stages));
+  for (size_t k = 0; k < c.chunks.size(); ++k) {
+    const PartitionStage& chunk = c.chunks[k];
+    StagePlan& stage = pipeline.stages[static_cast<size_t>(c.stage_of[k])];
+    stage.chunks.push_back({chunk.first, chunk.end - 1});
+    stage.recompute |= chunk.recompute;
+    if (stage.chunks.size() > 1) continue;
+    stage.shares = c.costs->SharesOf(chunk.first, chunk.end, chunk.devices);
+    for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
+      const int device = c.costs->order()[static_cast<size_t>(d)];
+      stage.devices.push_back(planning.cluster->devices()[static_cast<size_t>(device)].name);
+    }
+  }
+  for (size_t s = 0; s < orders.size(); ++s) pipeline.stages[s].order = orders[s];
+  plan.all_reduce = AllReduceFor(c, plan.bucket);
+  plan.pipelines = {std::move(pipeline)};
+  return plan;
+}
+
+std::string Describe(const Candidate& c) {
+  std::string widths;
+  std::vector<int> counts(static_cast<size_t>(c.stages), 0);
+  for (size_t k = 0; k < c.chunks.size(); ++k) {
+    counts[static_cast<size_t>(c.stage_of[k])] = c.chunks[k].devices.count;
+  }
+  for (const int count : counts) widths += fmt::format("{}{}", widths.empty() ? "" : "+", count);
+  return fmt::format("{} {} of {} devices, {} microbatches", c.stages,
+                     c.stages == 1 ? "stage" : "stages", widths, c.costs->microbatches());
+}
+
+}  // namespace heddle
