@@ -10,43 +10,10 @@
 namespace heddle {
 namespace {
 
-// One step of one microbatch as a task of its machine.
-struct Task {
-  double head = 0;
-  double seconds = 0;
-  double tail = 0;
-};
-
-// Jackson's preemptive schedule: always the task with the longest tail of those that may start.
-double OneMachineBound(std::vector<Task> tasks) {
-  std::sort(tasks.begin(), tasks.end(),
-            [](const Task& a, const Task& b) { return a.head < b.head; });
-  const auto shorter_tail = [](const Task& a, const Task& b) { return a.tail < b.tail; };
-  std::priority_queue<Task, std::vector<Task>, decltype(shorter_tail)> ready(shorter_tail);
-  double now = 0, bound = 0;
-  for (size_t next = 0; next < tasks.size() || !ready.empty();) {
-    if (ready.empty()) now = std::max(now, tasks[next].head);
-    while (next < tasks.size() && tasks[next].head <= now) ready.push(tasks[next++]);
-    Task task = ready.top();
-    ready.pop();
-    const double until =
-        next < tasks.size() ? tasks[next].head : std::numeric_limits<double>::infinity();
-    if (now + task.seconds <= until) {
-      now += task.seconds;
-      bound = std::max(bound, now + task.tail);
-    } else {
-      task.seconds -= until - now;
-      now = until;
-      ready.push(task);
-    }
-  }
-  return bound;
-}
-
 class HeadsAndTails {
  public:
-  explicit HeadsAndTails(const PipeShape& shape)
-      : shape_(shape), steps_(ChainSteps(shape)), count_(static_cast<int>(steps_.size())) {
+  HeadsAndTails(const PipeShape& shape, const std::vector<ChainStep>& steps)
+      : shape_(shape), steps_(steps), count_(static_cast<int>(steps_.size())) {
     tasks_.resize(static_cast<size_t>(count_) * shape.microbatches);
     waits_.resize(tasks_.size());
     for (int t = 0; t < count_; ++t) {
@@ -60,17 +27,7 @@ class HeadsAndTails {
     }
   }
 
-  double Bound() const {
-    std::vector<std::vector<Task>> by_machine(MachineCount(shape_));
-    for (size_t k = 0; k < tasks_.size(); ++k) {
-      by_machine[steps_[k % count_].machine].push_back(tasks_[k]);
-    }
-    double bound = 0;
-    for (std::vector<Task>& tasks : by_machine) {
-      bound = std::max(bound, OneMachineBound(std::move(tasks)));
-    }
-    return bound;
-  }
+  std::vector<MachineTask> Take() { return std::move(tasks_); }
 
  private:
   size_t Index(int step, int microbatch) const {
@@ -96,9 +53,9 @@ class HeadsAndTails {
   }
 
   void FillHead(int t, int m) {
-    Task& task = tasks_[Index(t, m)];
+    MachineTask& task = tasks_[Index(t, m)];
     task.seconds = steps_[t].seconds;
-    const auto after = [&](const Task& other) {
+    const auto after = [&](const MachineTask& other) {
       task.head = std::max(task.head, other.head + other.seconds);
     };
     if (steps_[t].before >= 0) after(tasks_[Index(steps_[t].before, m)]);
@@ -116,7 +73,7 @@ class HeadsAndTails {
   }
 
   void FillTail(int t, int m) {
-    Task& task = tasks_[Index(t, m)];
+    MachineTask& task = tasks_[Index(t, m)];
     // Others that wait for this one have already said so.
     const int rest = shape_.microbatches - 1 - m;
     double work = rest * steps_[t].seconds;
@@ -143,17 +100,60 @@ class HeadsAndTails {
   }
 
   const PipeShape& shape_;
-  std::vector<ChainStep> steps_;
+  const std::vector<ChainStep>& steps_;
   int count_;
-  std::vector<Task> tasks_;                 // by microbatch and step
+  std::vector<MachineTask> tasks_;          // by microbatch and step
   std::vector<std::vector<size_t>> waits_;  // by task: those that memory puts before it
 };
 
 }  // namespace
 
+// Jackson's preemptive schedule: always the task with the longest tail of those that may start.
+double OneMachineBound(std::vector<MachineTask> tasks) {
+  std::sort(tasks.begin(), tasks.end(),
+            [](const MachineTask& a, const MachineTask& b) { return a.head < b.head; });
+  const auto shorter_tail = [](const MachineTask& a, const MachineTask& b) {
+    return a.tail < b.tail;
+  };
+  std::priority_queue<MachineTask, std::vector<MachineTask>, decltype(shorter_tail)> ready(
+      shorter_tail);
+  double now = 0, bound = 0;
+  for (size_t next = 0; next < tasks.size() || !ready.empty();) {
+    if (ready.empty()) now = std::max(now, tasks[next].head);
+    while (next < tasks.size() && tasks[next].head <= now) ready.push(tasks[next++]);
+    MachineTask task = ready.top();
+    ready.pop();
+    const double until =
+        next < tasks.size() ? tasks[next].head : std::numeric_limits<double>::infinity();
+    if (now + task.seconds <= until) {
+      now += task.seconds;
+      bound = std::max(bound, now + task.tail);
+    } else {
+      task.seconds -= until - now;
+      now = until;
+      ready.push(task);
+    }
+  }
+  return bound;
+}
+
+std::vector<MachineTask> ChainTasks(const PipeShape& shape, const std::vector<ChainStep>& steps) {
+  return HeadsAndTails(shape, steps).Take();
+}
+
 double OrderBound(const PipeShape& shape) {
   CheckShape(shape);
-  return HeadsAndTails(shape).Bound();
+  const std::vector<ChainStep> steps = ChainSteps(shape);
+  const std::vector<MachineTask> tasks = ChainTasks(shape, steps);
+  std::vector<std::vector<MachineTask>> by_machine(MachineCount(shape));
+  for (size_t k = 0; k < tasks.size(); ++k) {
+    by_machine[steps[k % steps.size()].machine].push_back(tasks[k]);
+  }
+  double bound = 0;
+  for (std::vector<MachineTask>& of_machine : by_machine) {
+    bound = std::max(bound, OneMachineBound(std::move(of_machine)));
+  }
+  return bound;
 }
 
 }  // namespace heddle

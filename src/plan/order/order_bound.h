@@ -7,11 +7,27 @@
 // rule solves (Carlier 1982); the bound is the largest of all.
 #pragma once
 
+#include <vector>
+
+#include "plan/order/chain_steps.h"
 #include "plan/order/pipe_shape.h"
 
 namespace heddle {
 
 // On the makespan, with the limits of memory.
 double OrderBound(const PipeShape& shape);
+
+// One step of one microbatch as a task of its machine.
+struct MachineTask {
+  double head = 0;
+  double seconds = 0;
+  double tail = 0;
+};
+
+// Task m · steps.size() + t is step t of microbatch m.
+std::vector<MachineTask> ChainTasks(const PipeShape& shape, const std::vector<ChainStep>& steps);
+
+// The shortest makespan of one machine with these tasks if it may interrupt them.
+double OneMachineBound(std::vector<MachineTask> tasks);
 
 }  // namespace heddle
