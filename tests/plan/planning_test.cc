@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "plan/bounds.h"
-#include "plan/pipeline/baselines.h"
 #include "plan/order/orders.h"
+#include "plan/pipeline/baselines.h"
 #include "plan/pipeline/stage_partition.h"
 #include "program/lower/lower.h"
 #include "program/text/program_text.h"

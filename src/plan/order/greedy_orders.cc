@@ -16,12 +16,7 @@ class Greedy : public PipeRun::Chooser {
         rule_(rule),
         places_(shape.PlacesByStage()),
         next_(shape.chunks.size(), {0, 0, 0}),
-        orders_(shape.stages) {
-    for (int s = 0; s < shape.stages; ++s) {
-      limits_.push_back(
-          std::min(shape.limit(s), rule.limits.empty() ? shape.limit(s) : rule.limits[s]));
-    }
-  }
+        orders_(shape.stages) {}
 
   std::optional<PlacedWork> Next(const PipeRun& run, int stage) override {
     const std::optional<PlacedWork> work = Preferred(run, stage);
@@ -56,7 +51,7 @@ class Greedy : public PipeRun::Chooser {
       const double needed = part == kForwardPart ? shape_.chunks[places[c]].kept + later : 0;
       later += shape_.chunks[places[c]].kept;
       if (work.microbatch == shape_.microbatches || !run.Ready(work)) continue;
-      if (!FitsLimit(needed + run.memory(stage), limits_[stage])) continue;
+      if (!FitsLimit(needed + run.memory(stage), shape_.limit(stage))) continue;
       if (!found || !from_back) found = work;
     }
     return found;
@@ -90,7 +85,6 @@ class Greedy : public PipeRun::Chooser {
   const PipeShape& shape_;
   const GreedyRule& rule_;
   std::vector<std::vector<int>> places_;
-  std::vector<double> limits_;
   std::vector<std::array<int, 3>> next_;  // by place and part: the next microbatch
   std::vector<WorkOrder> orders_;
 };
@@ -99,6 +93,7 @@ class Greedy : public PipeRun::Chooser {
 
 std::vector<WorkOrder> GreedyOrders(const PipeShape& shape, const GreedyRule& rule) {
   CheckShape(shape);
+  HEDDLE_CHECK(shape.HasRoom());
   Greedy chooser(shape, rule);
   PipeRun run(shape);
   run.Run(chooser);

@@ -1,8 +1,8 @@
 // Orders found by letting every idle stage take the first ready work that its memory allows
 // (pipe_run.h), with the actual times.
 //
-// Each kind of work of a chunk goes by microbatch. A forward leaves room for the later chunks of its
-// stage, so that the oldest microbatch can always go on and no limit leads to a deadlock.
+// Each kind of work of a chunk goes by microbatch. A forward leaves room for the later chunks of
+// its stage, so that the oldest microbatch can always go on and no limit leads to a deadlock.
 #pragma once
 
 #include <vector>
@@ -15,17 +15,15 @@ struct GreedyRule {
   bool forward_first = false;  // else backward first
   // Among forwards, or among backwards: the chunk nearest to the end of the microbatch's way first.
   bool nearest_end_first = true;
-  // Weight parts wait until a stage has nothing else to do. If true, they wait only until a stage has
-  // no backward to do.
+  // Weight parts wait until a stage has nothing else to do. If true, they wait only until a stage
+  // has no backward to do.
   bool weight_before_forward = false;
   // A stage whose best ready work is no backward stays idle instead if a message can come before
   // this part of that work would be done.
   double patience = 0;
-  // Of memory by stage, besides those of the shape; empty: none.
-  std::vector<double> limits;
 };
 
-// REQUIRES: the shape and the rule leave room for one microbatch on each stage.
+// REQUIRES: the shape has room for one microbatch on each stage.
 std::vector<WorkOrder> GreedyOrders(const PipeShape& shape, const GreedyRule& rule);
 
 // PE's event-driven form: the first ready block, backward before forward, the oldest microbatch

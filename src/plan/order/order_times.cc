@@ -40,8 +40,9 @@ class InOrder : public PipeRun::Chooser {
     for (size_t s = 0; s < orders_.size(); ++s) {
       const size_t at = starts_[s].size();
       if (at == orders_[s].size()) continue;
-      text += fmt::format("{}stage {} at {}", text.empty() ? "" : ", ", s,
-                          PrintOrder({orders_[s][at]}));
+      const WorkItem& item = orders_[s][at];
+      text += fmt::format("{}stage {} at {}{}.{}", text.empty() ? "" : ", ", s,
+                          static_cast<char>(item.kind), item.microbatch, item.chunk);
     }
     return text;
   }
@@ -56,6 +57,14 @@ class InOrder : public PipeRun::Chooser {
 
 }  // namespace
 
+double OrderTimes::Of(OrderMeasure measure) const {
+  double longest = 0;
+  for (size_t s = 0; s < ends.size(); ++s) {
+    longest = std::max(longest, OfStage(measure, static_cast<int>(s)));
+  }
+  return longest;
+}
+
 Result<OrderTimes> TimeOrders(const PipeShape& shape, const std::vector<WorkOrder>& orders) {
   CheckShape(shape);
   HEDDLE_CHECK(orders.size() == static_cast<size_t>(shape.stages));
@@ -68,11 +77,11 @@ Result<OrderTimes> TimeOrders(const PipeShape& shape, const std::vector<WorkOrde
                     "after");
   }
   OrderTimes times;
-  times.makespan = run.now();
   times.starts = chooser.TakeStarts();
   for (int s = 0; s < shape.stages; ++s) {
     times.peaks.push_back(run.peak(s));
-    times.longest_span = std::max(times.longest_span, run.last_end(s) - run.first_start(s));
+    times.ends.push_back(run.last_end(s));
+    times.spans.push_back(run.last_end(s) - run.first_start(s));
   }
   return times;
 }

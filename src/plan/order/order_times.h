@@ -2,7 +2,7 @@
 // can (pipe_run.h). O(items · log stages).
 //
 //   Result<OrderTimes> times = TimeOrders(shape, OneForwardOneBackward(4, 8));
-//   times.value().makespan;
+//   times.value().Of(OrderMeasure::kMakespan);
 #pragma once
 
 #include <vector>
@@ -12,20 +12,21 @@
 
 namespace heddle {
 
-// What is to be short. Where an iteration ends with a barrier, the makespan; where each stage goes on
-// to the next iteration by itself, as zero-bubble pipelines do, the longest time from a stage's first
-// start to its last end.
+// What is to be short. Where an iteration ends with a barrier, the makespan; where each stage goes
+// on to the next iteration by itself, as zero-bubble pipelines do, the longest time from a stage's
+// first start to its last end.
 enum class OrderMeasure { kMakespan, kSpan };
 
 struct OrderTimes {
-  double makespan = 0;
-  double longest_span = 0;
   std::vector<std::vector<double>> starts;  // by stage and place in its order
+  std::vector<double> ends;                 // of the last work, by stage
+  std::vector<double> spans;                // from the first start to the last end, by stage
   std::vector<double> peaks;                // of memory, by stage
 
-  double Of(OrderMeasure measure) const {
-    return measure == OrderMeasure::kMakespan ? makespan : longest_span;
+  double OfStage(OrderMeasure measure, int stage) const {
+    return (measure == OrderMeasure::kMakespan ? ends : spans)[stage];
   }
+  double Of(OrderMeasure measure) const;  // the largest of all stages
 };
 
 // An error when the stages wait for each other for ever. Limits of memory are not looked at.

@@ -1,5 +1,5 @@
-// The channels of a pipeline: who shares one. Two stages that exchange messages have one channel for
-// each direction, or one for both (half duplex), however many of their chunks are neighbours. A
+// The channels of a pipeline: who shares one. Two stages that exchange messages have one channel
+// for each direction, or one for both (half duplex), however many of their chunks are neighbours. A
 // message that takes no time uses none.
 #pragma once
 

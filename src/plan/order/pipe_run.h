@@ -7,8 +7,8 @@
 //   run.Run(chooser);                 // until nothing moves any more
 //   run.now();                        // the makespan
 //
-// A stage is asked whenever it is idle and something arrived or ended there. All that happens at one
-// moment has happened before anybody is asked.
+// A stage is asked whenever it is idle and something arrived or ended there. All that happens at
+// one moment has happened before anybody is asked.
 #pragma once
 
 #include <optional>

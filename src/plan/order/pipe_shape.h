@@ -1,6 +1,6 @@
-// PipeShape: what the order of a pipeline depends on, and nothing else. Chunks of layers lie along a
-// line of places; each is on a stage; messages go between neighbouring places. Times and memory are
-// in any unit.
+// PipeShape: what the order of a pipeline depends on, and nothing else. Chunks of layers lie along
+// a line of places; each is on a stage; messages go between neighbouring places. Times and memory
+// are in any unit.
 //
 //   PipeShape shape;                                 // two stages, eight microbatches
 //   shape.stages = 2, shape.microbatches = 8;
