@@ -144,16 +144,17 @@ std::vector<std::vector<int>> DeviceOrders(const Cluster& cluster,
           ? OrderByMinimumCuts(count, [&](int a, int b) { return BandwidthBetween(cluster, a, b); })
           : OrderNodeByNode(cluster);
   std::vector<std::vector<int>> orders;
+  const bool equal =
+      std::all_of(speed.begin(), speed.end(), [&](double s) { return s == speed[0]; });
   const auto add = [&](std::vector<int> order) {
-    for (int turn = 0; turn < 2; ++turn) {
+    for (int turn = 0; turn < (equal ? 1 : 2); ++turn) {
       if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(order);
       std::reverse(order.begin(), order.end());
     }
   };
   add(cuts);
   add(file);
-  add(OrderBySpeed(cluster, cuts, speed));
-  // On equal devices all of one shape are alike: the first will do, both ways.
+  if (!equal) add(OrderBySpeed(cluster, cuts, speed));
   return orders;
 }
 

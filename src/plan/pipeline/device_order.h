@@ -19,8 +19,8 @@ namespace heddle {
 // An order of 0..count-1. Ties go to the lower number.
 std::vector<int> OrderByMinimumCuts(int count, const std::function<double(int, int)>& bandwidth);
 
-// Orders worth trying, without repetition: by minimum cuts; as the file lists them; and the same
-// with faster devices first within a node and faster nodes first, for unequal ones; each also
+// Orders worth trying, without repetition: by minimum cuts; as the file lists them; and, for
+// unequal devices, with faster nodes first and faster devices first within a node, each also
 // backwards. `speed` by device.
 std::vector<std::vector<int>> DeviceOrders(const Cluster& cluster,
                                            const std::vector<double>& speed);

@@ -10,7 +10,7 @@ namespace heddle {
 double LayerTable::Memory::Peak(double rows, double microbatches, bool recompute) const {
   const double at_work = (in_flight + extra) * rows + extra_fixed;
   const double kept = (recompute ? input : in_flight) * rows + statistics;
-  return fixed + kept * std::max(0.0, microbatches - 1) + at_work + (recompute ? input * rows : 0);
+  return fixed + kept * std::max(0.0, microbatches - 1) + at_work + boundary * rows;
 }
 
 LayerTable::LayerTable(const Planning& planning)
@@ -125,6 +125,7 @@ LayerTable::Memory LayerTable::MemoryOf(int first, int end) const {
   memory.extra = std::max(a.extra, b.extra);
   memory.extra_fixed = std::max(a.extra_fixed, b.extra_fixed);
   memory.input = ForwardBytes(first);
+  memory.boundary = ForwardBytes(first) + ForwardBytes(end);
   return memory;
 }
 

@@ -48,7 +48,8 @@ class LayerTable {
     double statistics = 0;  // of one microbatch in flight
     double extra = 0;       // of one sample at work, beyond in_flight
     double extra_fixed = 0;
-    double input = 0;  // of one sample, when only the input is kept
+    double input = 0;     // of one sample, when only the input is kept
+    double boundary = 0;  // of one sample that comes or goes meanwhile
 
     double Peak(double rows, double microbatches, bool recompute) const;
   };

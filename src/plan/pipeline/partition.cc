@@ -136,7 +136,7 @@ class Search {
         front.Clear();
         if (Wanted(LeastBefore(first, range))) {
           if (depth == 1) {
-            AddStage(first, layers_, r, depth, 0, 0, -1, front);
+            AddLastStage(first, r, front);
           } else {
             for (int end = first + 1; end <= layers_ - depth + 1; ++end) {
               // Longer runs are only slower.
@@ -196,20 +196,21 @@ class Search {
   // False when the stage alone is too slow.
   bool AddStages(int first, int end, size_t r, int depth, const Front& after, Front& front) {
     if (after.points().empty()) return true;
+    const StageCosts::Stage stage = costs_.StageOf(first, end, ranges_[r], depth);
+    if (!Wanted(stage.seconds)) return false;
+    const double sum = costs_.AllReduceSeconds(all_reduces_[r], first, end);
     for (const Point& p : after.points()) {
-      if (!AddStage(first, end, r, depth, p.bottleneck, p.all_reduce, p.next, front)) return false;
+      front.Add({std::max(stage.seconds, p.bottleneck), std::max(sum, p.all_reduce), p.next,
+                 static_cast<int32_t>(r), first});
     }
     return true;
   }
 
-  bool AddStage(int first, int end, size_t r, int depth, double bottleneck, double all_reduce,
-                int32_t next, Front& front) {
-    const StageCosts::Stage stage = costs_.StageOf(first, end, ranges_[r], depth);
-    if (!Wanted(stage.seconds)) return false;
-    const double sum = costs_.AllReduceSeconds(all_reduces_[r], first, end);
-    front.Add({std::max(stage.seconds, bottleneck), std::max(sum, all_reduce), next,
+  void AddLastStage(int first, size_t r, Front& front) {
+    const StageCosts::Stage stage = costs_.StageOf(first, layers_, ranges_[r], 1);
+    if (!Wanted(stage.seconds)) return;
+    front.Add({stage.seconds, costs_.AllReduceSeconds(all_reduces_[r], first, layers_), -1,
                static_cast<int32_t>(r), first});
-    return true;
   }
 
   std::vector<Partition> Collect(const std::vector<Slice>& level) const {

@@ -5,60 +5,16 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 
-#include "plan/order/greedy_orders.h"
+#include "plan/order/best_order.h"
 #include "plan/order/order_times.h"
-#include "plan/order/orders.h"
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/device_order.h"
 
 namespace heddle {
 namespace {
-
-struct NamedOrder {
-  std::string name;
-  std::vector<WorkOrder> orders;
-  double seconds;
-};
-
-std::vector<double> EndsOf(const PipeShape& shape, const std::vector<WorkOrder>& orders,
-                           const OrderTimes& times) {
-  std::vector<double> ends;
-  const auto places = shape.PlacesByStage();
-  for (size_t s = 0; s < orders.size(); ++s) {
-    const WorkItem& last = orders[s].back();
-    ends.push_back(times.starts[s].back() +
-                   shape.Seconds(last.kind, places[s][static_cast<size_t>(last.chunk)]));
-  }
-  return ends;
-}
-
-// The orders that fit, the fastest first.
-std::vector<NamedOrder> OrdersFor(const Candidate& candidate, bool split) {
-  const PipeShape shape = ShapeOf(candidate, split);
-  std::vector<NamedOrder> found;
-  const auto add = [&](const std::string& name, std::vector<WorkOrder> orders) {
-    const Result<OrderTimes> times = TimeOrders(shape, orders);
-    if (!times.ok() || !FitsMemory(shape, times.value())) return;
-    const double seconds = AfterOrder(candidate, EndsOf(shape, orders, times.value()));
-    found.push_back({name, std::move(orders), seconds});
-  };
-  const int stages = shape.stages, microbatches = shape.microbatches;
-  if (shape.places() == stages) {
-    add("1f1b", OneForwardOneBackward(stages, microbatches));
-    add("eager-1f1b", WarmUpOrders(EagerInFlight(stages), microbatches));
-    add("list", WarmUpOrders(ListInFlight(stages), microbatches));
-    add("gpipe", GpipeOrders(stages, microbatches));
-  }
-  if (shape.HasRoom()) {
-    add("event-driven", EventDrivenOrders(shape));
-    if (shape.split) add("zero-bubble", GreedyOrders(shape, {}));
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const NamedOrder& a, const NamedOrder& b) { return a.seconds < b.seconds; });
-  return found;
-}
 
 // Powers of two, within the batch, unless the user says.
 std::vector<int64_t> MicrobatchCounts(const Planning& planning) {
@@ -154,6 +110,12 @@ class Search {
     std::stable_sort(
         candidates_.begin(), candidates_.end(),
         [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
+    // Device orders that mirror each other give the same.
+    const auto alike = [](const Candidate& a, const Candidate& b) {
+      return a.estimate == b.estimate && a.bound == b.bound && a.stages == b.stages;
+    };
+    candidates_.erase(std::unique(candidates_.begin(), candidates_.end(), alike),
+                      candidates_.end());
   }
 
   std::vector<Candidate> CandidatesOf(const Task& task, const PartitionOptions& options,
@@ -175,27 +137,44 @@ class Search {
     return found;
   }
 
-  // The most promising are ordered; of these the most promising are simulated.
-  Status TryCandidates() {
-    constexpr size_t kOrdered = 24;
-    constexpr size_t kSimulated = 12, kAtOnce = 4;
-    struct Ordered {
-      const Candidate* candidate;
-      NamedOrder order;
-    };
-    std::vector<Ordered> ordered;
-    for (size_t k = 0; k < std::min(kOrdered, candidates_.size()); ++k) {
-      const Candidate& candidate = candidates_[k];
-      for (const bool split : {false, true}) {
-        std::vector<NamedOrder> orders = OrdersFor(candidate, split);
-        if (orders.size() > 2) orders.resize(2);
-        for (NamedOrder& order : orders) ordered.push_back({&candidate, std::move(order)});
+  struct Ordered {
+    const Candidate* candidate;
+    OrderChoice::Best order;
+    double seconds;  // until the last gradient is summed
+  };
+
+  // Orders for the most promising, by two threads; the fastest first.
+  std::vector<Ordered> OrderCandidates(size_t most) const {
+    std::vector<std::optional<Ordered>> found(std::min(most, candidates_.size()));
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      for (size_t k = next++; k < found.size(); k = next++) {
+        const PipeShape shape = ShapeOf(candidates_[k], /*split=*/true);
+        OrderOptions options;
+        options.search_items = kSearchItems;
+        Result<OrderChoice> choice = BestOrder(shape, options);
+        if (!choice.ok()) continue;
+        OrderChoice::Best best = std::move(choice.value().best);
+        const double seconds =
+            AfterOrder(candidates_[k], TimeOrders(shape, best.orders).value().ends);
+        found[k] = Ordered{&candidates_[k], std::move(best), seconds};
       }
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    std::vector<Ordered> ordered;
+    for (std::optional<Ordered>& one : found) {
+      if (one) ordered.push_back(*std::move(one));
     }
-    std::stable_sort(ordered.begin(), ordered.end(), [](const Ordered& a, const Ordered& b) {
-      return a.order.seconds < b.order.seconds;
-    });
-    // A few at a time, until one fits and no other looks better.
+    std::stable_sort(ordered.begin(), ordered.end(),
+                     [](const Ordered& a, const Ordered& b) { return a.seconds < b.seconds; });
+    return ordered;
+  }
+
+  // Simulates a few at a time, until one fits and no other looks better.
+  Status TryCandidates() {
+    const std::vector<Ordered> ordered = OrderCandidates(kOrdered);
     for (size_t k = 0; k < std::min(kSimulated, ordered.size()); k += kAtOnce) {
       std::vector<Plan> plans;
       const size_t end = std::min(ordered.size(), k + kAtOnce);
@@ -204,29 +183,31 @@ class Search {
             PlanOf(*ordered[j].candidate, ordered[j].order.name, ordered[j].order.orders));
       }
       HEDDLE_RETURN_IF_ERROR(best_.TryAll(std::move(plans)));
-      if (end < ordered.size() && ordered[end].order.seconds >= best_.seconds()) break;
+      if (end < ordered.size() && ordered[end].seconds >= best_.seconds()) break;
     }
-    for (size_t k = 0; k < std::min<size_t>(6, ordered.size()); ++k) {
-      tried_.push_back(fmt::format("{}, {}: {}", Describe(*ordered[k].candidate),
-                                   ordered[k].order.name,
-                                   ToText(Seconds{ordered[k].order.seconds})));
+    for (const Ordered& one : ordered) {
+      runners_up_.push_back(fmt::format("{}, {}: some {}", Describe(*one.candidate), one.order.name,
+                                        ToText(Seconds{one.seconds})));
+      if (runners_up_.size() == 4) break;
     }
     return Ok();
   }
 
   void NoteRunnersUp() {
-    for (const std::string& text : tried_) best_.Note("tried " + text);
+    for (const std::string& text : runners_up_) best_.Note(text);
   }
 
   // Estimates differ from what the simulator finds: keep some that look a little worse.
-  static constexpr double kSlack = 1.25;
+  static constexpr double kSlack = 1.15;
+  static constexpr size_t kOrdered = 16, kSimulated = 9, kAtOnce = 3;
+  static constexpr int64_t kSearchItems = 50'000;
 
   const Planning& planning_;
   LayerTable table_;
   Best best_;
   std::vector<Candidate> candidates_;
   double least_estimate_ = 1e300;
-  std::vector<std::string> tried_;
+  std::vector<std::string> runners_up_;
 };
 
 }  // namespace

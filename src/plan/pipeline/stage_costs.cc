@@ -22,19 +22,19 @@ StageCosts::StageCosts(const LayerTable& table, std::vector<int> order, int64_t 
       rows_((table.planning().options.batch + microbatches - 1) / microbatches),
       memory_factor_(memory_factor),
       speed_sums_{0} {
-  for (size_t k = 0; k < order_.size(); ++k) {
-    speed_sums_.push_back(speed_sums_.back() + table_.SpeedOf(TypeAt(static_cast<int>(k))));
+  for (const int device : order_) {
+    types_.push_back(table.planning().cluster->devices()[static_cast<size_t>(device)].type);
+    speed_sums_.push_back(speed_sums_.back() + table_.SpeedOf(types_.back()));
+  }
+  alike_until_.assign(order_.size(), devices());
+  for (size_t k = order_.size() - 1; k-- > 0;) {
+    alike_until_[k] = types_[k] == types_[k + 1] ? alike_until_[k + 1] : static_cast<int>(k) + 1;
   }
   times_.assign(order_.size() + 1, nullptr);
   for (size_t count = 1; count < times_.size(); ++count) {
     const auto divisor = static_cast<int64_t>(count);
     if (divisor <= rows_) times_[count] = &table_.TimesFor((rows_ + divisor - 1) / divisor);
   }
-}
-
-int StageCosts::TypeAt(int place) const {
-  const int device = order_[static_cast<size_t>(place)];
-  return table_.planning().cluster->devices()[static_cast<size_t>(device)].type;
 }
 
 const std::vector<StageCosts::Members>& StageCosts::MembersOf(const DeviceRange& range) const {
@@ -62,46 +62,53 @@ double StageCosts::MemberRows(const std::vector<Members>& members, const Members
   return static_cast<double>(rows_) / (rate * times.Of(member.type, first, end).whole());
 }
 
+bool StageCosts::Fits(const LayerTable::Memory& memory, int type, double rows, int depth,
+                      bool recompute) const {
+  const auto in_flight = static_cast<double>(std::min<int64_t>(microbatches_, depth));
+  const auto capacity = static_cast<double>(
+      table_.planning().cluster->types()[static_cast<size_t>(type)].memory.value);
+  return memory_factor_ * memory.Peak(rows, in_flight, recompute) <= capacity;
+}
+
 StageCosts::Stage StageCosts::StageOf(int first, int end, const DeviceRange& range,
                                       int depth) const {
-  const auto count = static_cast<size_t>(range.count);
-  if (times_[count] == nullptr) return {kInfinity, false};
-  const std::vector<Members>& members = MembersOf(range);
-  const auto equal = std::ceil(static_cast<double>(rows_) / range.count);
-  const auto in_flight = static_cast<double>(std::min<int64_t>(microbatches_, depth));
+  if (times_[static_cast<size_t>(range.count)] == nullptr) return {kInfinity, false};
   const LayerTable::Memory memory = table_.MemoryOf(first, end);
-  Stage stage{0, false};
-  for (const Members& member : members) {
-    const double capacity =
-        static_cast<double>(
-            table_.planning().cluster->types()[static_cast<size_t>(member.type)].memory.value) /
-        memory_factor_;
-    const double rows =
-        members.size() == 1 ? equal : std::ceil(MemberRows(members, member, first, end));
-    if (memory.Peak(rows, in_flight, false) > capacity) stage.recompute = true;
-    if (stage.recompute && memory.Peak(rows, in_flight, true) > capacity) return {kInfinity, false};
+  bool recompute = false;
+  const auto fits = [&](int type, double rows) {
+    recompute |= !Fits(memory, type, rows, depth, false);
+    return !recompute || Fits(memory, type, rows, depth, true);
+  };
+  if (AllAlike(range)) {
+    const double rows = std::ceil(static_cast<double>(rows_) / range.count);
+    if (!fits(TypeAt(range.at), rows)) return {kInfinity, false};
+  } else {
+    const std::vector<Members>& members = MembersOf(range);
+    for (const Members& member : members) {
+      const double rows = std::ceil(MemberRows(members, member, first, end));
+      if (!fits(member.type, rows)) return {kInfinity, false};
+    }
   }
   const LayerTable::Work work = WorkOf(first, end, range);
-  stage.seconds = work.whole() + (stage.recompute ? work.forward : 0);
-  return stage;
+  return {work.whole() + (recompute ? work.forward : 0), recompute};
 }
 
 LayerTable::Work StageCosts::WorkOf(int first, int end, const DeviceRange& range) const {
-  const std::vector<Members>& members = MembersOf(range);
   const LayerTable::Times& times = *times_[static_cast<size_t>(range.count)];
-  LayerTable::Work work = times.Of(members[0].type, first, end);
-  if (members.size() == 1) return work;
+  if (AllAlike(range)) return times.Of(TypeAt(range.at), first, end);
+  const std::vector<Members>& members = MembersOf(range);
+  const LayerTable::Work work = times.Of(members[0].type, first, end);
   const double equal = std::ceil(static_cast<double>(rows_) / range.count);
   const double part = MemberRows(members, members[0], first, end) / equal;
   return {work.forward * part, work.input * part, work.weight * part};
 }
 
 std::vector<double> StageCosts::SharesOf(int first, int end, const DeviceRange& range) const {
+  if (AllAlike(range)) return std::vector<double>(static_cast<size_t>(range.count), 1);
   const std::vector<Members>& members = MembersOf(range);
   std::vector<double> shares;
   for (int k = range.at; k < range.end(); ++k) {
-    const double rows = members.size() == 1 ? 1 : MemberRows(members, {TypeAt(k), 1}, first, end);
-    shares.push_back(rows);
+    shares.push_back(MemberRows(members, {TypeAt(k), 1}, first, end));
   }
   return shares;
 }

@@ -77,9 +77,14 @@ class StageCosts {
     int count;
   };
   const std::vector<Members>& MembersOf(const DeviceRange& range) const;
+  bool AllAlike(const DeviceRange& range) const {
+    return alike_until_[static_cast<size_t>(range.at)] >= range.end();
+  }
   double MemberRows(const std::vector<Members>& members, const Members& member, int first,
                     int end) const;
-  int TypeAt(int place) const;
+  int TypeAt(int place) const { return types_[static_cast<size_t>(place)]; }
+  bool Fits(const LayerTable::Memory& memory, int type, double rows, int depth,
+            bool recompute) const;
 
   const LayerTable& table_;
   std::vector<int> order_;
@@ -87,6 +92,8 @@ class StageCosts {
   int64_t rows_;
   double memory_factor_;
   std::vector<double> speed_sums_;
+  std::vector<int> types_;                       // by place in the order
+  std::vector<int> alike_until_;                 // by place: where the next of another type is
   std::vector<const LayerTable::Times*> times_;  // by number of equal replicas
   mutable std::unordered_map<int64_t, std::vector<Members>> members_;
 };
