@@ -31,7 +31,7 @@ TEST(GreedyOrdersTest, CompleteAndWithinMemoryByAnyRule) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const PipeShape shape = RandomShape(seed, 6, 9);
     const GreedyRule rule{seed % 2 == 0, seed % 3 == 0, seed % 5 == 0,
-                          static_cast<double>(seed % 7) / 6};
+                          static_cast<double>(seed % 7) / 6, seed % 11 < 5};
     const auto orders = GreedyOrders(shape, rule);
     ExpectComplete(shape, orders);
     const auto times = TimeOrders(shape, orders);

@@ -45,16 +45,33 @@ class Greedy : public PipeRun::Chooser {
     const std::vector<int>& places = places_[stage];
     const bool from_back = (part == kForwardPart) == rule_.nearest_end_first;
     std::optional<PlacedWork> found;
-    double later = 0;  // what the chunks after this one keep
     for (size_t c = places.size(); c-- > 0;) {
       const PlacedWork work = NextOf(places[c], part);
-      const double needed = part == kForwardPart ? shape_.chunks[places[c]].kept + later : 0;
-      later += shape_.chunks[places[c]].kept;
       if (work.microbatch == shape_.microbatches || !run.Ready(work)) continue;
-      if (!FitsLimit(needed + run.memory(stage), shape_.limit(stage))) continue;
+      if (part == kForwardPart && !HasRoom(run, stage, work)) continue;
       if (!found || !from_back) found = work;
     }
     return found;
+  }
+
+  // Room for the forward, and besides for the oldest microbatch that has forwards left on this
+  // stage to do them: it shares the stage with younger ones only, since older ones will end without
+  // it.
+  bool HasRoom(const PipeRun& run, int stage, const PlacedWork& forward) const {
+    const double limit = shape_.limit(stage);
+    double needed = run.memory(stage);
+    for (const int place : places_[stage]) {
+      const bool later = rule_.room_for_later_chunks && place > forward.place;
+      if (later || place == forward.place) needed += shape_.chunks[place].kept;
+    }
+    if (!FitsLimit(needed, limit)) return false;
+    const int oldest = next_[places_[stage].back()][kForwardPart];
+    double kept = 0;
+    for (const int place : places_[stage]) {
+      const int started = next_[place][kForwardPart] + (place == forward.place ? 1 : 0);
+      kept += shape_.chunks[place].kept * std::max(1, started - oldest);
+    }
+    return FitsLimit(kept, limit);
   }
 
   PlacedWork NextOf(int place, Part part) const {

@@ -21,6 +21,8 @@ struct GreedyRule {
   // A stage whose best ready work is no backward stays idle instead if a message can come before
   // this part of that work would be done.
   double patience = 0;
+  // A forward starts only if the later chunks of its stage could keep a microbatch besides.
+  bool room_for_later_chunks = false;
 };
 
 // REQUIRES: the shape has room for one microbatch on each stage.

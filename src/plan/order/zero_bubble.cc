@@ -32,26 +32,31 @@ class Shortest {
   std::vector<WorkOrder> orders_;
 };
 
-void ShowGreedy(const PipeShape& shape, Shortest& shortest) {
+// All rules that differ for this shape.
+std::vector<GreedyRule> RulesToTry(const PipeShape& shape) {
   const bool one_chunk = shape.places() == shape.stages;
-  for (const bool forward_first : {false, true}) {
-    for (const bool nearest_end_first : {true, false}) {
-      if (one_chunk && !nearest_end_first) continue;
-      for (const bool weight_before_forward : {false, true}) {
-        if (!shape.split && weight_before_forward) continue;
-        for (const double patience : {0.0, 0.3, 0.5, 0.7, 1.0}) {
-          shortest.Show(GreedyOrders(
-              shape, {forward_first, nearest_end_first, weight_before_forward, patience}));
-        }
-      }
+  std::vector<GreedyRule> rules;
+  for (int bits = 0; bits < 16; ++bits) {
+    GreedyRule rule;
+    rule.forward_first = (bits & 1) != 0;
+    rule.weight_before_forward = (bits & 2) != 0;
+    rule.nearest_end_first = (bits & 4) == 0;
+    rule.room_for_later_chunks = (bits & 8) != 0;
+    if (rule.weight_before_forward && !shape.split) continue;
+    if (one_chunk && (!rule.nearest_end_first || rule.room_for_later_chunks)) continue;
+    for (const double patience : {0.0, 0.3, 0.5, 0.7, 1.0}) {
+      rule.patience = patience;
+      rules.push_back(rule);
     }
   }
+  return rules;
 }
 
 // Pauses worth trying, in parts of a microbatch's work in one chunk (which has three).
 std::vector<BlockPauses> PausesToTry(const PipeShape& shape) {
   const double part = static_cast<double>(shape.stages) / (3 * shape.places());
   std::vector<BlockPauses> tried;
+  if (shape.LayoutOf() == PipeShape::Layout::kOther) return tried;
   if (shape.places() == shape.stages) {
     for (const double down : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
       for (const double up : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
@@ -68,13 +73,6 @@ std::vector<BlockPauses> PausesToTry(const PipeShape& shape) {
     }
   }
   return tried;
-}
-
-void ShowBlocks(const PipeShape& shape, Shortest& shortest) {
-  if (shape.LayoutOf() == PipeShape::Layout::kOther) return;
-  for (const BlockPauses& pauses : PausesToTry(shape)) {
-    if (auto orders = BlockOrders(shape, pauses)) shortest.Show(std::move(*orders));
-  }
 }
 
 std::vector<WorkOrder> Named(const PipeShape& shape, PipeShape::Layout layout, double microbatches,
@@ -95,8 +93,10 @@ std::vector<WorkOrder> BoundedMemoryOrders(const PipeShape& shape, double microb
     bounded.limits[s] = std::min(bounded.limits[s] * microbatches, shape.limit(s));
   }
   Shortest shortest(bounded, measure);
-  ShowGreedy(bounded, shortest);
-  ShowBlocks(bounded, shortest);
+  for (const GreedyRule& rule : RulesToTry(bounded)) shortest.Show(GreedyOrders(bounded, rule));
+  for (const BlockPauses& pauses : PausesToTry(bounded)) {
+    if (auto orders = BlockOrders(bounded, pauses)) shortest.Show(std::move(*orders));
+  }
   return shortest.Take();
 }
 
