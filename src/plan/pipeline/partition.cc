@@ -21,13 +21,14 @@ struct Point {
 // Points of which none is worse than another in both; best bottleneck first.
 class Front {
  public:
+  explicit Front(double tolerance = 0) : tolerance_(tolerance) {}
   void Clear() { points_.clear(); }
   const std::vector<Point>& points() const { return points_; }
 
   bool Takes(double bottleneck, double all_reduce) const {
     for (const Point& p : points_) {
       if (p.bottleneck > bottleneck) break;
-      if (p.all_reduce <= all_reduce) return false;
+      if (p.all_reduce <= all_reduce + tolerance_) return false;
     }
     return true;
   }
@@ -43,6 +44,7 @@ class Front {
   }
 
  private:
+  double tolerance_;
   std::vector<Point> points_;
 };
 
@@ -127,11 +129,12 @@ class Search {
   }
 
   void FillLevel(int depth, std::vector<Slice>& level) {
-    std::vector<Front> after(static_cast<size_t>(layers_) + 1);
+    const double tolerance = options_.limit < 1e200 ? options_.tolerance * options_.limit : 0;
+    std::vector<Front> after(static_cast<size_t>(layers_) + 1, Front(tolerance));
     for (size_t r = 0; r < ranges_.size(); ++r) {
       const DeviceRange& range = ranges_[r];
       if (depth > 1) JoinSuffixes(r, after);
-      Front front;
+      Front front(tolerance);
       for (int first = layers_ - depth; first >= 0; --first) {
         front.Clear();
         if (Wanted(LeastBefore(first, range))) {

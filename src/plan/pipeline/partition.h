@@ -48,6 +48,8 @@ struct PartitionOptions {
   int node = 1;
   // Anything whose M * bottleneck is above this is not wanted.
   double limit = 1e300;
+  // A shorter all-reduce that saves no more than this part of the limit is not worth a place.
+  double tolerance = 0;
 };
 
 // For every number of stages 1, 2, … that is possible: the partitions of which none is worse than

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -42,15 +43,14 @@ PartitionOptions OptionsFor(const Cluster& cluster) {
         (count & (count - 1)) == 0 || (count % 3 == 0 && ((count / 3) & (count / 3 - 1)) == 0);
     if (count <= 4 || round || count == devices) options.counts.push_back(count);
   }
-  options.most_skipped = 1;
+  options.tolerance = 0.003;
+  constexpr int kMostStages = 32;
+  options.most_stages = kMostStages;
   if (devices <= kOneByOne) return options;
   const size_t node = cluster.nodes()[0].devices.size();
   const bool equal = std::all_of(cluster.nodes().begin(), cluster.nodes().end(),
                                  [&](const Node& n) { return n.devices.size() == node; });
   if (equal) options.node = static_cast<int>(node);
-  options.most_skipped = 0;
-  constexpr int kMostStages = 64;
-  options.most_stages = kMostStages;
   return options;
 }
 
@@ -86,6 +86,12 @@ class Search {
     for (const std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
       for (const int64_t m : MicrobatchCounts(planning_)) tasks.push_back({order, m});
     }
+    // Where a good one is likely first: its estimate spares the others work.
+    const int64_t likely = 2 * planning_.cluster->device_count();
+    std::stable_sort(tasks.begin(), tasks.end(), [&](const Task& a, const Task& b) {
+      return std::abs(std::log2(a.microbatches) - std::log2(likely)) <
+             std::abs(std::log2(b.microbatches) - std::log2(likely));
+    });
     const PartitionOptions options = OptionsFor(*planning_.cluster);
     std::atomic<size_t> next{0};
     std::mutex mutex;
@@ -199,7 +205,7 @@ class Search {
 
   // Estimates differ from what the simulator finds: keep some that look a little worse.
   static constexpr double kSlack = 1.15;
-  static constexpr size_t kOrdered = 16, kSimulated = 9, kAtOnce = 3;
+  static constexpr size_t kOrdered = 8, kSimulated = 9, kAtOnce = 3;
   static constexpr int64_t kSearchItems = 50'000;
 
   const Planning& planning_;
