@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "plan/order/best_order.h"
+#include "plan/order/greedy_orders.h"
 #include "plan/order/order_times.h"
+#include "plan/order/orders.h"
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/device_order.h"
 
@@ -93,26 +96,20 @@ class Search {
              std::abs(std::log2(b.microbatches) - std::log2(likely));
     });
     const PartitionOptions options = OptionsFor(*planning_.cluster);
-    std::atomic<size_t> next{0};
     std::mutex mutex;
-    const auto work = [&] {
-      for (size_t k = next++; k < tasks.size(); k = next++) {
-        PartitionOptions mine = options;
-        {
-          const std::lock_guard lock(mutex);
-          mine.limit = least_estimate_;
-        }
-        std::vector<Candidate> found = CandidatesOf(tasks[k], mine, memory_factor);
+    ForEach(tasks.size(), [&](size_t k) {
+      PartitionOptions mine = options;
+      {
         const std::lock_guard lock(mutex);
-        for (Candidate& candidate : found) {
-          least_estimate_ = std::min(least_estimate_, kSlack * candidate.estimate);
-          candidates_.push_back(std::move(candidate));
-        }
+        mine.limit = least_estimate_;
       }
-    };
-    std::thread other(work);
-    work();
-    other.join();
+      std::vector<Candidate> found = CandidatesOf(tasks[k], mine, memory_factor);
+      const std::lock_guard lock(mutex);
+      for (Candidate& candidate : found) {
+        least_estimate_ = std::min(least_estimate_, kSlack * candidate.estimate);
+        candidates_.push_back(std::move(candidate));
+      }
+    });
     std::stable_sort(
         candidates_.begin(), candidates_.end(),
         [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
@@ -149,26 +146,61 @@ class Search {
     double seconds;  // until the last gradient is summed
   };
 
-  // Orders for the most promising, by two threads; the fastest first.
-  std::vector<Ordered> OrderCandidates(size_t most) const {
-    std::vector<std::optional<Ordered>> found(std::min(most, candidates_.size()));
+  // What the quickest of some orders made at once takes.
+  static double QuickSeconds(const Candidate& candidate) {
+    const PipeShape shape = ShapeOf(candidate, /*split=*/true);
+    double least = std::numeric_limits<double>::infinity();
+    if (!shape.HasRoom()) return least;
+    std::vector<std::vector<WorkOrder>> tries = {GreedyOrders(shape, {})};
+    if (shape.places() == shape.stages) {
+      tries.push_back(OneForwardOneBackward(shape.stages, shape.microbatches));
+    }
+    for (const std::vector<WorkOrder>& orders : tries) {
+      const Result<OrderTimes> times = TimeOrders(shape, orders);
+      if (!times.ok() || !FitsMemory(shape, times.value())) continue;
+      least = std::min(least, AfterOrder(candidate, times.value().ends));
+    }
+    return least;
+  }
+
+  // Calls work(k) for every k below count, by two threads.
+  template <class Work>
+  static void ForEach(size_t count, const Work& work) {
     std::atomic<size_t> next{0};
-    const auto work = [&] {
-      for (size_t k = next++; k < found.size(); k = next++) {
-        const PipeShape shape = ShapeOf(candidates_[k], /*split=*/true);
-        OrderOptions options;
-        options.search_items = kSearchItems;
-        Result<OrderChoice> choice = BestOrder(shape, options);
-        if (!choice.ok()) continue;
-        OrderChoice::Best best = std::move(choice.value().best);
-        const double seconds =
-            AfterOrder(candidates_[k], TimeOrders(shape, best.orders).value().ends);
-        found[k] = Ordered{&candidates_[k], std::move(best), seconds};
-      }
+    const auto loop = [&] {
+      for (size_t k = next++; k < count; k = next++) work(k);
     };
-    std::thread other(work);
-    work();
+    std::thread other(loop);
+    loop();
     other.join();
+  }
+
+  // The best orders of the most promising; the fastest first.
+  std::vector<Ordered> OrderCandidates() const {
+    const size_t some = std::min(kQuick, candidates_.size());
+    std::vector<std::pair<double, const Candidate*>> quick(some);
+    ForEach(some, [&](size_t k) { quick[k] = {QuickSeconds(candidates_[k]), &candidates_[k]}; });
+    std::stable_sort(quick.begin(), quick.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    // As many as there is time for: making orders takes time in proportion to their length.
+    int64_t work = 0;
+    size_t count = 0;
+    while (count < quick.size() && quick[count].first < 1e200 && (count < kLeast || work < kWork)) {
+      const Candidate& candidate = *quick[count++].second;
+      work += candidate.costs->microbatches() * static_cast<int64_t>(candidate.chunks.size());
+    }
+    std::vector<std::optional<Ordered>> found(count);
+    ForEach(count, [&](size_t k) {
+      const Candidate& candidate = *quick[k].second;
+      const PipeShape shape = ShapeOf(candidate, /*split=*/true);
+      OrderOptions options;
+      options.search_items = kSearchItems;
+      Result<OrderChoice> choice = BestOrder(shape, options);
+      if (!choice.ok()) return;
+      OrderChoice::Best best = std::move(choice.value().best);
+      const double seconds = AfterOrder(candidate, TimeOrders(shape, best.orders).value().ends);
+      found[k] = Ordered{&candidate, std::move(best), seconds};
+    });
     std::vector<Ordered> ordered;
     for (std::optional<Ordered>& one : found) {
       if (one) ordered.push_back(*std::move(one));
@@ -180,7 +212,7 @@ class Search {
 
   // Simulates a few at a time, until one fits and no other looks better.
   Status TryCandidates() {
-    const std::vector<Ordered> ordered = OrderCandidates(kOrdered);
+    const std::vector<Ordered> ordered = OrderCandidates();
     for (size_t k = 0; k < std::min(kSimulated, ordered.size()); k += kAtOnce) {
       std::vector<Plan> plans;
       const size_t end = std::min(ordered.size(), k + kAtOnce);
@@ -205,8 +237,11 @@ class Search {
 
   // Estimates differ from what the simulator finds: keep some that look a little worse.
   static constexpr double kSlack = 1.15;
-  static constexpr size_t kOrdered = 8, kSimulated = 9, kAtOnce = 3;
-  static constexpr int64_t kSearchItems = 50'000;
+  static constexpr size_t kQuick = 24;  // candidates that get a quick order
+  static constexpr size_t kLeast = 2;   // and the best orders, at least
+  static constexpr int64_t kWork = 2000;
+  static constexpr size_t kSimulated = 8, kAtOnce = 2;
+  static constexpr int64_t kSearchItems = 20'000;
 
   const Planning& planning_;
   LayerTable table_;
