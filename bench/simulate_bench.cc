@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "plan/pipeline/orders.h"
+#include "plan/order/orders.h"
 #include "plan/planning.h"
 #include "program/check/check.h"
 #include "program/lower/lower.h"

@@ -16,6 +16,34 @@ LayerTable::Work WorkOfChunk(const Candidate& c, const PartitionStage& chunk) {
   return work;
 }
 
+// Of weights that several stages hold: their sum goes over all of them, after the last.
+struct TiedSum {
+  std::vector<size_t> chunks;  // one of each stage
+  double seconds;
+};
+
+std::vector<TiedSum> TiedSums(const Candidate& c) {
+  std::vector<TiedSum> sums;
+  for (const LayerTable::Tied& tied : c.costs->table().tied()) {
+    TiedSum sum{{}, 0};
+    std::vector<DeviceRange> ranges;
+    for (size_t k = 0; k < c.chunks.size(); ++k) {
+      const PartitionStage& chunk = c.chunks[k];
+      const bool holds = std::any_of(tied.layers.begin(), tied.layers.end(),
+                                     [&](int l) { return l >= chunk.first && l < chunk.end; });
+      if (!holds || std::find(ranges.begin(), ranges.end(), chunk.devices) != ranges.end())
+        continue;
+      sum.chunks.push_back(k);
+      ranges.push_back(chunk.devices);
+    }
+    if (ranges.size() < 2) continue;
+    const StageCosts::Line line = c.costs->AllReduceOver(ranges);
+    sum.seconds = line.fixed + line.per_byte * tied.bytes;
+    sums.push_back(std::move(sum));
+  }
+  return sums;
+}
+
 // Machines are stages and channels, each with its seconds for one microbatch.
 void FillEstimates(Candidate& c) {
   const auto microbatches = static_cast<double>(c.costs->microbatches());
@@ -36,6 +64,7 @@ void FillEstimates(Candidate& c) {
            c.costs->BackwardSeconds(channel, chunk.first);
   }
   for (const double seconds : stages) slowest = std::max(slowest, seconds);
+  for (const TiedSum& sum : TiedSums(c)) all_reduce = std::max(all_reduce, sum.seconds);
   c.bound = microbatches * slowest;
   c.estimate = (microbatches - 1) * slowest + way + all_reduce;
 }
@@ -161,6 +190,13 @@ double AfterOrder(const Candidate& c, const std::vector<double>& ends) {
     const double hidden = buckets > 0 ? (work.input + work.weight) * (buckets - 1) / buckets : 0;
     const double shown = buckets > 0 ? std::max(seconds / buckets, seconds - hidden) : 0;
     end = std::max(end, ends[static_cast<size_t>(c.stage_of[k])] + shown);
+  }
+  for (const TiedSum& sum : TiedSums(c)) {
+    double start = 0;
+    for (const size_t k : sum.chunks) {
+      start = std::max(start, ends[static_cast<size_t>(c.stage_of[k])]);
+    }
+    end = std::max(end, start + sum.seconds);
   }
   return end;
 }

@@ -17,13 +17,21 @@ LayerTable::LayerTable(const Planning& planning)
     : planning_(planning), layers_(planning.chain.size()) {
   const LayerChain& chain = planning.chain;
   parameters_ = {0};
+  std::map<int32_t, std::vector<int>> users;
   for (const ChainLayer& layer : chain.layers) {
     double bytes = 0;
     for (const int32_t p : layer.parameters) {
       const Parameter& parameter = planning.graph.parameters()[static_cast<size_t>(p)];
       bytes += static_cast<double>(planning.graph.tensor(parameter.gradient).bytes().value);
+      users[p].push_back(static_cast<int>(parameters_.size()) - 1);
     }
     parameters_.push_back(parameters_.back() + bytes);
+  }
+  for (const auto& [p, layers] : users) {
+    if (layers.size() < 2) continue;
+    const Parameter& parameter = planning.graph.parameters()[static_cast<size_t>(p)];
+    tied_.push_back(
+        {layers, static_cast<double>(planning.graph.tensor(parameter.gradient).bytes().value)});
   }
   forward_bytes_.assign(static_cast<size_t>(layers_) + 1, 0);
   backward_bytes_ = forward_bytes_;

@@ -66,6 +66,12 @@ class LayerTable {
   // Of one sample, across the cut between layers end-1 and end.
   double ForwardBytes(int end) const { return forward_bytes_[static_cast<size_t>(end)]; }
   double BackwardBytes(int end) const { return backward_bytes_[static_cast<size_t>(end)]; }
+  // Parameters that several layers use.
+  struct Tied {
+    std::vector<int> layers;
+    double bytes = 0;
+  };
+  const std::vector<Tied>& tied() const { return tied_; }
   // How fast a device is: 1 / seconds of the whole model for one sample of the full batch.
   double SpeedOf(int type) const { return speeds_[static_cast<size_t>(type)]; }
 
@@ -76,6 +82,7 @@ class LayerTable {
   const Planning& planning_;
   int layers_;
   std::vector<double> parameters_, forward_bytes_, backward_bytes_, speeds_;
+  std::vector<Tied> tied_;
   std::vector<Memory> memory_;                 // sums over layers 0..l-1; extra: of layer l
   std::vector<std::vector<Memory>> extremes_;  // of extra: layers l..l+2^k-1
   mutable std::mutex mutex_;

@@ -167,11 +167,17 @@ double StageCosts::ChannelSeconds(const Channel& channel, int end) const {
 }
 
 StageCosts::Line StageCosts::AllReduceOver(const DeviceRange& range) const {
-  if (range.count == 1) return {};
+  return AllReduceOver(std::vector<DeviceRange>{range});
+}
+
+StageCosts::Line StageCosts::AllReduceOver(const std::vector<DeviceRange>& ranges) const {
   std::vector<DeviceId> group;
-  for (int k = range.at; k < range.end(); ++k) {
-    group.push_back(DeviceId{order_[static_cast<size_t>(k)]});
+  for (const DeviceRange& range : ranges) {
+    for (int k = range.at; k < range.end(); ++k) {
+      group.push_back(DeviceId{order_[static_cast<size_t>(k)]});
+    }
   }
+  if (group.size() < 2) return {};
   const NetworkCost network(*table_.planning().cluster);
   constexpr int64_t kMuch = int64_t{1} << 30;
   const auto seconds = [&](CollectiveAlgorithm algorithm, int64_t bytes) {

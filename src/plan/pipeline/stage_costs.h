@@ -54,6 +54,7 @@ class StageCosts {
     double fixed = 0, per_byte = 0;
   };
   Line AllReduceOver(const DeviceRange& range) const;
+  Line AllReduceOver(const std::vector<DeviceRange>& ranges) const;
   double AllReduceSeconds(const Line& line, int first, int end) const {
     return line.per_byte > 0 ? line.fixed + line.per_byte * table_.ParameterBytes(first, end) : 0;
   }
