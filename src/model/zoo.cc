@@ -8,6 +8,7 @@
 #include "model/autodiff.h"
 #include "model/graph_builder.h"
 #include "model/model_spec.h"
+#include "model/profiled_model.h"
 #include "model/zoo_families.h"
 
 namespace heddle {
@@ -154,6 +155,21 @@ std::vector<ZooEntry> MakeEntries() {
   };
 }
 
+Result<Graph> BuildFromFile(const std::string& path, const ModelOptions& options) {
+  if (path.find_first_of("\"\n\r") != std::string::npos) {
+    return BadInput("model", "a path with a quote or a new line", "rename the file");
+  }
+  if (options.profile_batch < 1) {
+    return BadInput(path, "is a layer profile: how many samples was it measured with?",
+                    "give the number with --profile-batch");
+  }
+  HEDDLE_ASSIGN(const LayerProfile profile, LoadLayerProfile(path));
+  Result<Graph> graph = BuildProfiledModel(profile, options);
+  if (graph.ok()) return graph;
+  const Error& error = graph.error();
+  return Error{error.kind, path + ": " + error.where, error.what, error.hint};
+}
+
 }  // namespace
 
 const std::vector<ZooEntry>& Zoo() {
@@ -175,7 +191,12 @@ Result<std::string> ScaledDown(std::string_view text) {
   return BadInput(fmt::format("model \"{}\"", text), "no such model in the zoo");
 }
 
+bool IsProfileSpec(std::string_view spec) {
+  return spec.ends_with(".txt") || spec.find('/') != std::string_view::npos;
+}
+
 Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
+  if (IsProfileSpec(text)) return BuildFromFile(std::string(text), options);
   HEDDLE_ASSIGN(const ModelSpec spec, ParseModelSpec(text));
   const std::string where = fmt::format("model \"{}\"", text);
   const auto entry = std::find_if(Zoo().begin(), Zoo().end(),
