@@ -78,8 +78,8 @@ class GraphBuilder {
   struct Times {
     Seconds forward;
     Seconds backward;
-    int64_t rows = 1;  // samples that took so long together
-    FlopRate rate;     // of the device they hold for; 0: they hold on every device
+    int64_t rows = 1;    // samples that took so long together
+    FlopRate rate = {};  // of the device they hold for; 0: they hold on every device
   };
   static constexpr size_t kMostOpaqueInputs = 46;  // letters that are left for them
   TensorId Opaque(const std::string& name, const std::vector<TensorId>& inputs,

@@ -45,6 +45,25 @@ std::string LayerName(const std::string& name, const std::string& description) {
   return kind.empty() ? name : name + " " + kind;
 }
 
+// UTF-8 without quotes and control characters.
+bool IsPlainText(std::string_view text) {
+  size_t following = 0;  // bytes of a character that are still to come
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool continues = (byte & 0xC0) == 0x80;
+    if (continues != (following > 0) || byte < ' ' || c == '"') return false;
+    if (continues) {
+      --following;
+    } else if (byte >= 0xC2) {
+      following = byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3;
+      if (byte > 0xF4) return false;
+    } else if (byte >= 0x80) {
+      return false;
+    }
+  }
+  return following == 0;
+}
+
 int64_t Elements(double bytes, DType dtype) {
   return std::max<int64_t>(1, std::llround(bytes / static_cast<double>(SizeOf(dtype))));
 }
@@ -109,6 +128,22 @@ class ProfileWriter {
 Result<Graph> BuildProfiledModel(const LayerProfile& profile, const ModelOptions& options) {
   HEDDLE_CHECK(options.profile_batch >= 1);
   return ProfileWriter(profile, options).Write();
+}
+
+Result<Graph> LoadProfiledModel(const std::string& path, const ModelOptions& options) {
+  if (!IsPlainText(path)) {
+    return BadInput("model", "a path with quotes, control characters or bytes that are not UTF-8",
+                    "plans are JSON: rename the file");
+  }
+  if (options.profile_batch < 1) {
+    return BadInput(path, "is a layer profile: how many samples was it measured with?",
+                    "give the number with --profile-batch");
+  }
+  HEDDLE_ASSIGN(const LayerProfile profile, LoadLayerProfile(path));
+  Result<Graph> graph = BuildProfiledModel(profile, options);
+  if (graph.ok()) return graph;
+  const Error& error = graph.error();
+  return Error{error.kind, path + ": " + error.where, error.what, error.hint};
 }
 
 }  // namespace heddle

@@ -22,4 +22,7 @@ namespace heddle {
 // REQUIRES: options.profile_batch >= 1.
 Result<Graph> BuildProfiledModel(const LayerProfile& profile, const ModelOptions& options);
 
+// The same of a file. Its path must be one that a plan can hold.
+Result<Graph> LoadProfiledModel(const std::string& path, const ModelOptions& options);
+
 }  // namespace heddle

@@ -155,21 +155,6 @@ std::vector<ZooEntry> MakeEntries() {
   };
 }
 
-Result<Graph> BuildFromFile(const std::string& path, const ModelOptions& options) {
-  if (path.find_first_of("\"\n\r") != std::string::npos) {
-    return BadInput("model", "a path with a quote or a new line", "rename the file");
-  }
-  if (options.profile_batch < 1) {
-    return BadInput(path, "is a layer profile: how many samples was it measured with?",
-                    "give the number with --profile-batch");
-  }
-  HEDDLE_ASSIGN(const LayerProfile profile, LoadLayerProfile(path));
-  Result<Graph> graph = BuildProfiledModel(profile, options);
-  if (graph.ok()) return graph;
-  const Error& error = graph.error();
-  return Error{error.kind, path + ": " + error.where, error.what, error.hint};
-}
-
 }  // namespace
 
 const std::vector<ZooEntry>& Zoo() {
@@ -196,7 +181,7 @@ bool IsProfileSpec(std::string_view spec) {
 }
 
 Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
-  if (IsProfileSpec(text)) return BuildFromFile(std::string(text), options);
+  if (IsProfileSpec(text)) return LoadProfiledModel(std::string(text), options);
   HEDDLE_ASSIGN(const ModelSpec spec, ParseModelSpec(text));
   const std::string where = fmt::format("model \"{}\"", text);
   const auto entry = std::find_if(Zoo().begin(), Zoo().end(),
