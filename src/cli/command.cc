@@ -59,7 +59,7 @@ void PlanFlags::AddTo(CLI::App* command) {
   command
       ->add_option("--model", model,
                    "A zoo model, e.g. gpt?layers=24 (see heddle models), or the path of a layer "
-                   "profile, with a slash or .txt (see docs/plan.md)")
+                   "profile, with a slash or .txt (see docs/models.md)")
       ->required();
   command->add_option("--profile-batch", profile_batch,
                       "Samples that a layer profile was measured with; needed with one");
