@@ -56,8 +56,16 @@ Status Commands::Run(const Terminal& terminal) const {
 }
 
 void PlanFlags::AddTo(CLI::App* command) {
-  command->add_option("--model", model, "A zoo model, e.g. gpt?layers=24 (see heddle models)")
+  command
+      ->add_option("--model", model,
+                   "A zoo model, e.g. gpt?layers=24 (see heddle models), or the path of a layer "
+                   "profile, with a slash or .txt (see docs/models.md)")
       ->required();
+  command->add_option("--profile-batch", profile_batch,
+                      "Samples that a layer profile was measured with; needed with one");
+  command->add_option("--profile-device", profile_device,
+                      "Device type that a layer profile's times hold for, others take them by "
+                      "relative speed; unless given the first named like V100, else the fastest");
   command->add_option("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
       ->required();
   command->add_option("--batch", batch, "Samples per update over all devices")
@@ -82,6 +90,12 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
                     fmt::format("expected 1 to {}", kMostBatch));
   }
   options.batch = batch;
+  if (profile_batch < 0 || profile_batch > kMostBatch) {
+    return BadInput("--profile-batch", fmt::format("{} is out of range", profile_batch),
+                    fmt::format("expected 1 to {}", kMostBatch));
+  }
+  options.profile_batch = profile_batch;
+  options.profile_device = profile_device;
   if (microbatches < 0 || microbatches > std::min<int64_t>(batch, 1 << 16)) {
     return BadInput("--microbatches", fmt::format("{} is out of range", microbatches),
                     fmt::format("expected 1 to {}, the batch", batch));

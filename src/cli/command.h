@@ -58,6 +58,8 @@ struct PlanFlags {
   std::string model;
   std::string cluster;
   std::string profile;
+  int64_t profile_batch = 0;
+  std::string profile_device;
   int64_t batch = 256;
   int64_t microbatches = 0;
   std::string dtype = "fp32";

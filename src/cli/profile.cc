@@ -33,6 +33,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
                     "fp32 or fp64");
   }
   for (const std::string& model : flags.models) {
+    if (IsProfileSpec(model)) {
+      return BadInput(model, "is a layer profile: it was measured already",
+                      "measure a model of the zoo");
+    }
     HEDDLE_RETURN_IF_ERROR(BuildModel(model, {}));
   }
   const Json request = {

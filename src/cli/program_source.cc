@@ -27,8 +27,14 @@ Status FindGraph(const std::string& file, ProgramSource& source) {
   for (const Optimizer optimizer : kOptimizers) {
     for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
       for (const double clip : {0.0, 1.0}) {  // the norm itself is not in the hash
-        HEDDLE_ASSIGN(Graph graph, BuildModel(source.program.model,
-                                              {source.program.samples(), dtype, optimizer, clip}));
+        ModelOptions options{source.program.samples(), dtype, optimizer, clip};
+        if (IsProfileSpec(source.program.model)) {
+          HEDDLE_ASSIGN(const DeviceTypeSpec type,
+                        ProfiledType(source.cluster->spec(), source.program.profile_device, dtype));
+          options.profile_batch = source.program.profile_batch;
+          options.profile_rate = type.rate(dtype);
+        }
+        HEDDLE_ASSIGN(Graph graph, BuildModel(source.program.model, options));
         if (graph.ContentHash() != source.program.model_hash) continue;
         source.graph = std::make_unique<Graph>(std::move(graph));
         return Ok();

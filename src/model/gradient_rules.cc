@@ -189,6 +189,7 @@ void Opaque(GradientWriter& w, const Op& op, TensorId dy) {
   for (size_t i = 0; i < activations; ++i) targets += w.NeedsGradient(op.inputs[i].tensor) ? 1 : 0;
   OpAttributes attributes;
   attributes.profiled_rows = op.attributes.profiled_rows;
+  attributes.profiled_rate = op.attributes.profiled_rate;
   std::vector<TensorId> inputs;
   std::string letters;
   if (dy.valid()) {
@@ -211,6 +212,9 @@ void Opaque(GradientWriter& w, const Op& op, TensorId dy) {
     attributes.profiled_seconds = targets > 0 ? backward / 2 : backward;
     w.Contribute(op, OpKind::kOpaque, ".dw", letters + "->Z", inputs, op.inputs.back().tensor,
                  attributes);
+  } else if (targets == 0 && backward.value > 0) {  // time that nobody waits for is still spent
+    attributes.profiled_seconds = backward;
+    w.AddIntermediate(op, OpKind::kOpaque, ".dx", letters + "->b", inputs, {"done"}, attributes);
   }
 }
 

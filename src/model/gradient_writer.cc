@@ -1,8 +1,26 @@
 #include "model/gradient_writer.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace heddle {
+
+// Only profiled layers make constants (masks, positions): they have no backward, and read none of
+// what is trained.
+GradientWriter::GradientWriter(GraphBuilder& builder)
+    : g_(builder), constant_(builder.tensors().size()) {
+  for (size_t t = 0; t < constant_.size(); ++t) {
+    constant_[t] = builder.tensors()[t].role == Role::kInput;
+  }
+  for (const Op& op : builder.ops()) {
+    if (op.kind != OpKind::kOpaque || op.attributes.profiled_backward.value > 0) continue;
+    const bool constant = std::all_of(
+        op.inputs.begin(), op.inputs.end(),
+        [&](const Operand& input) { return constant_[static_cast<size_t>(input.tensor.value)]; });
+    constant_[static_cast<size_t>(op.outputs[0].tensor.value)] = constant;
+  }
+}
 
 TensorId GradientWriter::GradientOf(TensorId tensor) const {
   const size_t at = static_cast<size_t>(tensor.value);
@@ -11,7 +29,9 @@ TensorId GradientWriter::GradientOf(TensorId tensor) const {
 
 bool GradientWriter::NeedsGradient(TensorId id) const {
   const Role role = g_.tensor(id).role;
-  return role == Role::kActivation || role == Role::kParameter;
+  const auto at = static_cast<size_t>(id.value);
+  const bool constant = at < constant_.size() && constant_[at];
+  return !constant && (role == Role::kActivation || role == Role::kParameter);
 }
 
 void GradientWriter::Contribute(const Op& op, OpKind kind, const std::string& suffix,
@@ -44,9 +64,14 @@ void GradientWriter::Accumulate(const Op& op, const std::string& suffix, TensorI
   }
   const std::string axes = g_.LettersOf(target);
   const std::string name = op.name + suffix + ".sum" + std::to_string(sums_++);
+  // A profile states all the time there is: its sums take none.
+  const bool profiled = op.kind == OpKind::kOpaque;
+  OpAttributes attributes;
+  attributes.profiled_rows = profiled ? 1 : 0;
   gradients_[at] =
-      g_.AddOp(OpKind::kAdd, name, axes + "," + axes + "->" + axes, {gradients_[at], gradient},
-               {{"d." + name, g_.dtype(), Role::kGradient}}, Phase::kBackwardInput, op.layer)[0];
+      g_.AddOp(profiled ? OpKind::kOpaque : OpKind::kAdd, name, axes + "," + axes + "->" + axes,
+               {gradients_[at], gradient}, {{"d." + name, g_.dtype(), Role::kGradient}},
+               Phase::kBackwardInput, op.layer, attributes)[0];
 }
 
 void GradientWriter::PassThrough(const Op& op, const std::string& suffix, TensorId target,

@@ -11,7 +11,7 @@ namespace heddle {
 
 class GradientWriter {
  public:
-  explicit GradientWriter(GraphBuilder& builder) : g_(builder) {}
+  explicit GradientWriter(GraphBuilder& builder);
 
   // Invalid when nothing that matters depends on the tensor.
   TensorId GradientOf(TensorId tensor) const;
@@ -40,6 +40,7 @@ class GradientWriter {
 
   GraphBuilder& g_;
   std::vector<TensorId> gradients_;  // by forward tensor
+  std::vector<bool> constant_;       // by forward tensor: training does not change it
   int sums_ = 0;
 };
 

@@ -211,15 +211,17 @@ TensorId GraphBuilder::CrossEntropy(const std::string& name, TensorId logits, Te
 }
 
 TensorId GraphBuilder::Opaque(const std::string& name, const std::vector<TensorId>& inputs,
-                              int64_t output_elements, int64_t parameter_elements, Seconds forward,
-                              Seconds backward, int64_t profiled_rows) {
+                              int64_t output_elements, int64_t parameter_elements,
+                              const Times& times) {
   // Only 'b' of an opaque op can be sharded: every other axis gets a letter of its own, blocked.
   static constexpr std::string_view kLetters = "CDEFGHIJKLMNOPQRSTUVWXcdefghijklmnopqrstuvwxyz";
-  HEDDLE_CHECK(!inputs.empty() && inputs.size() <= kLetters.size());
+  static_assert(kLetters.size() == kMostOpaqueInputs);
+  HEDDLE_CHECK(!inputs.empty() && inputs.size() <= kMostOpaqueInputs);
   OpAttributes attributes;
-  attributes.profiled_seconds = forward;
-  attributes.profiled_backward = backward;
-  attributes.profiled_rows = profiled_rows;
+  attributes.profiled_seconds = times.forward;
+  attributes.profiled_backward = times.backward;
+  attributes.profiled_rows = times.rows;
+  attributes.profiled_rate = times.rate;
   std::string signature;
   std::vector<TensorId> operands = inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {

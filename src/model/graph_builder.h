@@ -75,9 +75,15 @@ class GraphBuilder {
   // Ends the forward pass. logits [b, …, v], targets [b, …].
   TensorId CrossEntropy(const std::string& name, TensorId logits, TensorId targets);
   // A profiled layer. Elements of output per sample; its parameters as one flat tensor (0: none).
+  struct Times {
+    Seconds forward;
+    Seconds backward;
+    int64_t rows = 1;    // samples that took so long together
+    FlopRate rate = {};  // of the device they hold for; 0: they hold on every device
+  };
+  static constexpr size_t kMostOpaqueInputs = 46;  // letters that are left for them
   TensorId Opaque(const std::string& name, const std::vector<TensorId>& inputs,
-                  int64_t output_elements, int64_t parameter_elements, Seconds forward,
-                  Seconds backward, int64_t profiled_rows);
+                  int64_t output_elements, int64_t parameter_elements, const Times& times);
 
   struct NewTensor {
     std::string name;

@@ -8,6 +8,7 @@
 #include "model/autodiff.h"
 #include "model/graph_builder.h"
 #include "model/model_spec.h"
+#include "model/profiled_model.h"
 #include "model/zoo_families.h"
 
 namespace heddle {
@@ -175,7 +176,12 @@ Result<std::string> ScaledDown(std::string_view text) {
   return BadInput(fmt::format("model \"{}\"", text), "no such model in the zoo");
 }
 
+bool IsProfileSpec(std::string_view spec) {
+  return spec.ends_with(".txt") || spec.find('/') != std::string_view::npos;
+}
+
 Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
+  if (IsProfileSpec(text)) return LoadProfiledModel(std::string(text), options);
   HEDDLE_ASSIGN(const ModelSpec spec, ParseModelSpec(text));
   const std::string where = fmt::format("model \"{}\"", text);
   const auto entry = std::find_if(Zoo().begin(), Zoo().end(),

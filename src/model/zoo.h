@@ -22,6 +22,9 @@ struct ModelOptions {
   DType dtype = DType::kF32;
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;  // largest norm of all gradients together; 0: none
+  // Of a layer profile only (profiled_model.h).
+  int64_t profile_batch = 0;   // samples that it was measured with
+  FlopRate profile_rate = {};  // of the device it was measured on; 0: times hold on every device
 };
 
 using ModelParameters = std::map<std::string, int64_t>;
@@ -40,7 +43,11 @@ const std::vector<ZooEntry>& Zoo();
 // under a plan holds of the large one's.
 Result<std::string> ScaledDown(std::string_view spec);
 
-// The whole training graph. Unknown names and keys are refused with the nearest known one.
+// Whether the spec names a file with a layer profile: it ends in .txt, or has a slash.
+bool IsProfileSpec(std::string_view spec);
+
+// The whole training graph, of a zoo model or a layer profile. Unknown names and keys are refused
+// with the nearest known one.
 Result<Graph> BuildModel(std::string_view spec, const ModelOptions& options);
 
 }  // namespace heddle

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <limits>
 #include <thread>
 
@@ -35,6 +36,11 @@ void FindLack(const Cluster& cluster, Evaluation& evaluation) {
   }
 }
 
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 // What was tried, for the message about the closest plan that does not fit.
 std::string Describe(const Plan& plan) {
   const bool recomputes =
@@ -61,12 +67,44 @@ Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string&
 
 }  // namespace
 
+Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::string& name,
+                                    DType dtype) {
+  if (!name.empty()) {
+    std::vector<std::string> names;
+    for (const DeviceTypeSpec& type : cluster.types) {
+      if (type.name == name) return type;
+      names.push_back(type.name);
+    }
+    return BadInput("profile device", fmt::format("the cluster has no device type \"{}\"", name),
+                    SuggestName(name, names));
+  }
+  const DeviceTypeSpec* fastest = nullptr;
+  for (const DeviceTypeSpec& type : cluster.types) {
+    if (LowerCase(type.name).find("v100") != std::string::npos) return type;
+    const bool faster = fastest == nullptr || type.rate(dtype) > fastest->rate(dtype);
+    if (faster) fastest = &type;
+  }
+  HEDDLE_CHECK(fastest != nullptr);
+  return *fastest;
+}
+
 Result<Planning> Planning::Make(const PlanOptions& options, const Cluster& cluster,
                                 const Profile* profile) {
-  const ModelOptions model{options.batch, options.dtype, options.optimizer, options.clip};
+  ModelOptions model{options.batch, options.dtype, options.optimizer, options.clip};
+  PlanOptions resolved = options;
+  if (IsProfileSpec(options.model)) {
+    HEDDLE_ASSIGN(const DeviceTypeSpec type,
+                  ProfiledType(cluster.spec(), options.profile_device, options.dtype));
+    resolved.profile_device = type.name;
+    model.profile_batch = options.profile_batch;
+    model.profile_rate = type.rate(options.dtype);
+  } else if (options.profile_batch != 0 || !options.profile_device.empty()) {
+    return BadInput("model", fmt::format("\"{}\" is no layer profile", options.model),
+                    "leave out the profile's batch and device, or name a file that ends in .txt");
+  }
   HEDDLE_ASSIGN(Graph graph, BuildModel(options.model, model));
   LayerChain chain = ChainOf(graph);
-  return Planning{options, std::move(graph), std::move(chain), &cluster, profile};
+  return Planning{std::move(resolved), std::move(graph), std::move(chain), &cluster, profile};
 }
 
 Plan Planning::Blank(const std::string& strategy, const std::string& order) const {
@@ -74,6 +112,8 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.strategy = strategy;
   plan.order_name = order;
   plan.model = options.model;
+  plan.profile_batch = options.profile_batch;
+  plan.profile_device = options.profile_device;
   plan.model_hash = graph.ContentHash();
   plan.cluster = cluster->spec();
   plan.cluster_hash = cluster->ContentHash();
@@ -130,6 +170,8 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   }
   PlanOptions options;
   options.model = plan.model;
+  options.profile_batch = plan.profile_batch;
+  options.profile_device = plan.profile_device;
   options.batch = plan.batch;
   options.microbatches = plan.microbatches;
   options.dtype = plan.dtype;
@@ -143,8 +185,11 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.links = *links;
   HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *loaded.cluster, profile));
   if (planning.graph.ContentHash() != plan.model_hash) {
+    const bool profiled = IsProfileSpec(plan.model);
     return BadInput(path + ": model",
-                    "the model, batch, dtype or optimizer was edited: the hash is not the plan's",
+                    fmt::format("{}, batch, dtype or optimizer was edited: the hash is not the "
+                                "plan's",
+                                profiled ? "the profile " + plan.model : "the model"),
                     "make the plan again with heddle plan");
   }
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), path));

@@ -24,7 +24,9 @@
 namespace heddle {
 
 struct PlanOptions {
-  std::string model;
+  std::string model;                    // of the zoo, or a layer profile's path
+  int64_t profile_batch = 0;            // samples that the layer profile was measured with
+  std::string profile_device;           // type its times hold for; empty: see ProfiledType
   int64_t batch = 256;                  // samples per update over all devices
   std::optional<int64_t> microbatches;  // tuned unless given
   DType dtype = DType::kF32;
@@ -32,6 +34,11 @@ struct PlanOptions {
   double clip = 0;  // largest norm of all gradients together; 0: none
   LinkModel links = LinkModel::kShared;
 };
+
+// The type of device that a layer profile was measured on: the one named; else the first with
+// "v100" in its name, for that is what published profiles were measured on; else the fastest.
+Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::string& name,
+                                    DType dtype);
 
 // Everything a planner reads. Immutable once made.
 struct Planning {

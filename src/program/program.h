@@ -199,6 +199,8 @@ struct DeviceProgram {
 struct Program {
   std::string strategy = "none";
   std::string model;                     // spec, empty when the segments carry their times
+  int64_t profile_batch = 0;             // of a model that is a layer profile, as in Plan
+  std::string profile_device;            //
   std::string model_hash;                // of the Graph
   std::string cluster_hash;              //
   std::vector<int64_t> microbatch_rows;  // of the body's microbatches, in order

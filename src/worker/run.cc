@@ -16,6 +16,7 @@
 #include "base/version.h"
 #include "choose/planners.h"
 #include "cluster/without_device.h"
+#include "program/lower/lower.h"
 #include "program/text/program_text.h"
 #include "report/perfetto.h"
 #include "report/sparkline.h"
@@ -23,6 +24,7 @@
 #include "run/processes.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
+#include "run/timed_run.h"
 #include "run/torch/c10d_communicator.h"
 #include "run/torch/peer_watch.h"
 #include "run/torch/tensor_memory.h"
@@ -93,7 +95,7 @@ Json ToJson(const RunResult& result) {
     held_out.push_back({{"step", e.step}, {"loss", e.loss}});
   }
   return {{"schema", "heddle.run/1"},
-          {"steps", result.first_step + static_cast<int64_t>(result.losses.size())},
+          {"steps", result.first_step + result.steps()},
           {"first_step", result.first_step},
           {"loss", result.losses},
           {"held_out", std::move(held_out)},
@@ -112,11 +114,15 @@ Json ToJson(const RunResult& result) {
 std::string Time(double seconds) { return ToText(Seconds{seconds}); }
 
 void PrintSummary(const RunResult& result, const Plan& plan) {
-  const auto steps = static_cast<int64_t>(result.losses.size());
-  fmt::print("{} {} of {}, steps {} to {}{}\n", result.interrupted ? "interrupted:" : "trained",
+  const int64_t steps = result.steps();
+  const bool timed = result.timed_steps > 0;
+  fmt::print("{} {} of {}, steps {} to {}{}\n",
+             result.interrupted ? "interrupted:"
+             : timed            ? "kept the time of"
+                                : "trained",
              plan.strategy, plan.model, result.first_step + 1, result.first_step + steps,
              steps == 0 ? " (none)" : "");
-  if (steps > 0) {
+  if (!result.losses.empty()) {
     constexpr int kWidth = 40;
     fmt::print("loss        {:.4f} to {:.4f}  {}\n", result.losses.front(), result.losses.back(),
                Sparkline(result.losses, kWidth));
@@ -135,9 +141,9 @@ void PrintSummary(const RunResult& result, const Plan& plan) {
                result.dilation, result.missed, result.deadlines, share,
                share > 1 ? ": not valid, give a larger --dilate" : "");
   }
-  fmt::print("parameters  {}\n", result.parameter_hash);
+  if (!timed) fmt::print("parameters  {}\n", result.parameter_hash);
   fmt::print("run         {}\n", result.directory);
-  if (result.interrupted) fmt::print("go on with  --resume {}\n", result.directory);
+  if (result.interrupted && !timed) fmt::print("go on with  --resume {}\n", result.directory);
 }
 
 // Shows progress, prints the result, leaves the timeline. For the first rank.
@@ -343,6 +349,60 @@ Status RunElastic(const PlanAndProfile& both, RunConfig config, bool as_json) {
   }
 }
 
+// The run's directory with what it was asked to do.
+Result<RunDirectory> OpenTimedDirectory(const Plan& plan, const RunConfig& config) {
+  Result<RunDirectory> opened =
+      config.directory.empty() ? RunDirectory::CreateNamed("runs", plan.model, std::time(nullptr))
+                               : RunDirectory::Create(config.directory);
+  if (!opened.ok()) return opened.error();
+  HEDDLE_RETURN_IF_ERROR(opened.value().WriteConfig(RunConfigToJson(config)));
+  HEDDLE_RETURN_IF_ERROR(opened.value().WritePlan(PlanToJson(plan).dump(2) + "\n"));
+  return opened;
+}
+
+double MedianAfterFirst(std::vector<double> values) {
+  if (values.size() > 1) values.erase(values.begin());
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// A model of which only times are known: devices keep time, nothing is computed.
+Result<RunResult> RunProfiled(const LoadedPlan& loaded, const RunConfig& config,
+                              const RunListener& listener) {
+  if (!config.resume.empty() || !config.weights.empty() || config.elastic) {
+    return BadInput(config.plan, "its model is a profile: there are no weights",
+                    "leave out --resume, --weights and --elastic");
+  }
+  HEDDLE_ASSIGN(const Program program, LowerPlan(loaded.plan, loaded.planning->graph));
+  HEDDLE_ASSIGN(const std::unique_ptr<Emulation> emulation,
+                EmulatePlan(loaded, program, loaded.plan.dtype));
+  HEDDLE_ASSIGN(RunDirectory directory, OpenTimedDirectory(loaded.plan, config));
+  RunResult result;
+  result.predicted_iteration_seconds = loaded.plan.estimate.iteration_seconds;
+  result.emulated = true;
+  result.directory = directory.path();
+  result.dilation = config.dilate > 0
+                        ? config.dilate
+                        : DilationFor(program, *emulation, result.predicted_iteration_seconds);
+  listener.note(fmt::format("{}: {} of {} on {} devices that only keep time, {:.3g} times slower",
+                            directory.path(), loaded.plan.strategy, loaded.plan.model,
+                            program.devices.size(), result.dilation));
+  HEDDLE_ASSIGN(TimedResult timed, RunTimed(program, *emulation,
+                                            {config.steps, result.dilation, listener.interrupted}));
+  result.timed_steps = std::ssize(timed.seconds);
+  for (size_t k = 0; k < timed.seconds.size(); ++k) {
+    HEDDLE_RETURN_IF_ERROR(directory.Append({{"step", k + 1}, {"seconds", timed.seconds[k]}}));
+  }
+  result.interrupted = result.timed_steps < config.steps;
+  result.measured_iteration_seconds = MedianAfterFirst(std::move(timed.seconds));
+  result.deadlines = emulation->deadlines();
+  result.missed = emulation->missed();
+  result.timeline = std::move(timed.timeline);
+  return result;
+}
+
 }  // namespace
 
 Status RunCommand(const Words& words) {
@@ -355,6 +415,11 @@ Status RunCommand(const Words& words) {
   const Plan& plan = both.loaded.plan;
   const Graph& graph = both.loaded.planning->graph;
   Front front(plan, as_json);
+  if (config.emulate && IsProfileSpec(plan.model)) {
+    std::signal(SIGINT, OnInterrupt);
+    std::signal(SIGTERM, OnInterrupt);
+    return front.Conclude(RunProfiled(both.loaded, config, front.listener()));
+  }
   HEDDLE_ASSIGN(Training training, PrepareTraining(plan, graph, config));
   if (!config.threads && !config.emulate) {
     HEDDLE_ASSIGN(

@@ -108,6 +108,10 @@ Status VerifyCommand(const Words& words) {
   HEDDLE_ASSIGN(const Flags flags, ParseFlags(words));
   HEDDLE_ASSIGN(const PlanAndProfile both, LoadPlanAndProfile(flags.file, flags.profile));
   const Plan* plan = &both.loaded.plan;
+  if (IsProfileSpec(plan->model)) {
+    return BadInput(flags.file, "its model is a profile: it has times, no arithmetic",
+                    "verify a model of the zoo; heddle run --emulate keeps a profile's time");
+  }
   const Graph* graph = &both.loaded.planning->graph;
   SmallCopy copy;
   if (!flags.whole && TooLarge(*plan, *graph, flags.steps)) {

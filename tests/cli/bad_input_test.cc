@@ -112,6 +112,37 @@ TEST(BadInputTest, EditedPlans) {
   ExpectPlanRefused("\"batch\": 32", "\"batch\": -32", {"batch"});
 }
 
+TEST(BadInputTest, LayerProfiles) {
+  const std::string on = " --cluster " + ClusterFile("mixed4");
+  const std::string tiny = HEDDLE_SOURCE_DIR "/examples/profiles/tiny.txt";
+  ExpectRefused("plan --model " + tiny + on, 4, {"tiny.txt", "--profile-batch"});
+  ExpectRefused("plan --model tiny-mlp --profile-batch 4" + on, 4, {"is no layer profile"});
+  ExpectRefused("plan --model " + tiny + " --profile-batch 4 --profile-device v10" + on, 4,
+                {"no device type \"v10\"", "did you mean \"v100\""});
+  ExpectRefused("plan --model no/such.txt --profile-batch 4" + on, 4, {"no/such.txt"});
+  ExpectRefused("plan --model /tmp/ --profile-batch 4" + on, 4, {"/tmp/"});
+  ExpectRefused("plan --model " + tiny + " --profile-batch -1" + on, 4, {"--profile-batch"});
+  ExpectRefused("plan --model '/tmp/\xff.txt' --profile-batch 1" + on, 4, {"not UTF-8"});
+}
+
+// The profile is not in the plan: it must be there, and be the same.
+TEST(BadInputTest, AProfileThatChanged) {
+  const TemporaryFile plan;
+  const std::string path = plan.path() + ".txt";
+  std::string text = ReadFile(HEDDLE_SOURCE_DIR "/examples/profiles/tiny.txt").value();
+  ASSERT_TRUE(WriteFile(path, text).ok());
+  ASSERT_EQ(RunHeddle("plan --profile-batch 32 --model " + path + " --cluster " +
+                      ClusterFile("mixed4") + " -o " + plan.path())
+                .exit_code,
+            0);
+  EXPECT_EQ(RunHeddle("check " + plan.path()).exit_code, 0);
+  text.replace(text.find("1.500"), 5, "1.600");
+  ASSERT_TRUE(WriteFile(path, text).ok());
+  ExpectRefused("check " + plan.path(), 4, {"the profile " + path, "was edited"});
+  ASSERT_EQ(std::remove(path.c_str()), 0);
+  ExpectRefused("simulate " + plan.path(), 4, {path});
+}
+
 TEST(BadInputTest, PlanThatDropsALayer) {
   const TemporaryFile file;
   std::string text = MakePlanFile(file);

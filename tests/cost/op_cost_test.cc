@@ -107,7 +107,7 @@ TEST(OpCostTest, OpaqueScalesWithRowsAndSpeed) {
   GraphBuilder g(32, DType::kF32);
   g.BeginLayer("in");
   const TensorId x = g.Input("x", DType::kF32, {16});
-  const TensorId y = g.Opaque("layer", {x}, 8, 100, Seconds{0.4}, Seconds{0.6}, 32);
+  const TensorId y = g.Opaque("layer", {x}, 8, 100, {Seconds{0.4}, Seconds{0.6}, 32});
   g.CrossEntropy("xent", y, g.Input("t", DType::kI64, {}));
   Op op = g.ops()[0];
   const auto graph = g.tensor(y);

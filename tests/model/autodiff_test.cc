@@ -121,11 +121,11 @@ TEST(AutodiffTest, OpaqueLayersDivideTheirBackwardTime) {
   GraphBuilder g(8, DType::kF32);
   TensorId x = g.Input("x", DType::kF32, {10});
   g.BeginLayer("a");
-  x = g.Opaque("a", {x}, 20, 100, Seconds{1}, Seconds{3}, 4);
+  x = g.Opaque("a", {x}, 20, 100, {Seconds{1}, Seconds{3}, 4});
   g.BeginLayer("b");
-  x = g.Opaque("b", {x}, 20, 100, Seconds{1}, Seconds{3}, 4);
+  x = g.Opaque("b", {x}, 20, 100, {Seconds{1}, Seconds{3}, 4});
   g.BeginLayer("c");
-  x = g.Opaque("c", {x}, 5, 0, Seconds{1}, Seconds{3}, 4);
+  x = g.Opaque("c", {x}, 5, 0, {Seconds{1}, Seconds{3}, 4});
   AddTraining(g, {Optimizer::kSgd});
   const Graph graph = g.Finish().value();
   const auto seconds = [&](const std::string& op) {

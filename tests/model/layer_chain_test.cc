@@ -88,11 +88,11 @@ TEST(LayerChainTest, OpaqueLayers) {
   GraphBuilder g(4, DType::kF32);
   const TensorId x = g.Input("x", DType::kF32, {10});
   g.BeginLayer("a");
-  const TensorId a = g.Opaque("a", {x}, 100, 50, Seconds{1}, Seconds{2}, 4);
+  const TensorId a = g.Opaque("a", {x}, 100, 50, {Seconds{1}, Seconds{2}, 4});
   g.BeginLayer("b");
-  const TensorId b = g.Opaque("b", {a}, 30, 50, Seconds{1}, Seconds{2}, 4);
+  const TensorId b = g.Opaque("b", {a}, 30, 50, {Seconds{1}, Seconds{2}, 4});
   g.BeginLayer("c");
-  g.Opaque("c", {a, b}, 1, 0, Seconds{1}, Seconds{2}, 4);
+  g.Opaque("c", {a, b}, 1, 0, {Seconds{1}, Seconds{2}, 4});
   AddTraining(g, {Optimizer::kSgd});
   EXPECT_EQ(CutsOf(g.Finish().value()),
             "a.y (400) | d.b.dx0.sum0 (400)\n"

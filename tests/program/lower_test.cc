@@ -309,7 +309,7 @@ TEST(LowerTest, OpaqueLayers) {
     g.BeginLayer(name);
     std::vector<TensorId> inputs = {x};
     if (l == 3) inputs.push_back(outputs[0]);
-    x = g.Opaque(name, inputs, 10 + l, l % 2 == 0 ? 0 : 100, Seconds{1}, Seconds{2}, 4);
+    x = g.Opaque(name, inputs, 10 + l, l % 2 == 0 ? 0 : 100, {Seconds{1}, Seconds{2}, 4});
     outputs.push_back(x);
   }
   AddTraining(g, {Optimizer::kAdam});

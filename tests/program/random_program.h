@@ -50,6 +50,8 @@ class RandomProgram {
     p_.strategy = Pick(words);
     p_.model = Pick(words);
     if (!p_.model.empty()) p_.model_hash = Pick(words);
+    p_.profile_batch = Upto(2);
+    if (p_.profile_batch > 0) p_.profile_device = Pick(words);
     p_.cluster_hash = Pick(words);
     for (int k = Upto(size_); k > 0; --k) {
       p_.microbatch_rows.insert(p_.microbatch_rows.end(), static_cast<size_t>(1 + Upto(2)),

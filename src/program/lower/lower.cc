@@ -446,6 +446,8 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   Program program;
   program.strategy = plan.strategy;
   program.model = plan.model;
+  program.profile_batch = plan.profile_batch;
+  program.profile_device = plan.profile_device;
   program.model_hash = plan.model_hash;
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;

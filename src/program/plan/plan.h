@@ -64,8 +64,10 @@ struct SearchReport {
 struct Plan {
   std::string strategy;
   std::string order_name;
-  std::string model;
-  std::string model_hash;
+  std::string model;           // of the zoo, or a layer profile's path
+  int64_t profile_batch = 0;   // samples that the layer profile was measured with; 0: none is
+  std::string profile_device;  // the type of device its times hold for
+  std::string model_hash;      // of the Graph, with batch, dtype and optimizer
   ClusterSpec cluster;
   std::string cluster_hash;
   std::string profile_hash;  // empty: analytic costs

@@ -102,8 +102,12 @@ Result<T> Named(const JsonField& json, std::string_view key,
 
 Status ReadModelAndCluster(const JsonField& json, Plan& plan) {
   HEDDLE_ASSIGN(const JsonField model, json.Object("model"));
-  HEDDLE_RETURN_IF_ERROR(model.OnlyKeys({"spec", "hash"}));
+  HEDDLE_RETURN_IF_ERROR(model.OnlyKeys({"spec", "profile_batch", "profile_device", "hash"}));
   HEDDLE_ASSIGN(plan.model, model.String("spec"));
+  if (model.Has("profile_batch") || model.Has("profile_device")) {
+    HEDDLE_ASSIGN(plan.profile_batch, model.Int("profile_batch", 1, kMostBatch));
+    HEDDLE_ASSIGN(plan.profile_device, model.String("profile_device"));
+  }
   HEDDLE_ASSIGN(plan.model_hash, model.String("hash"));
   HEDDLE_ASSIGN(plan.cluster_hash, json.String("cluster_hash"));
   HEDDLE_ASSIGN(const JsonField cluster, json.Object("cluster"));
@@ -118,7 +122,12 @@ Json PlanToJson(const Plan& plan) {
   json["schema"] = kPlanSchema;
   json["strategy"] = plan.strategy;
   json["order"] = plan.order_name;
-  json["model"] = {{"spec", plan.model}, {"hash", plan.model_hash}};
+  json["model"]["spec"] = plan.model;
+  if (plan.profile_batch > 0) {
+    json["model"]["profile_batch"] = plan.profile_batch;
+    json["model"]["profile_device"] = plan.profile_device;
+  }
+  json["model"]["hash"] = plan.model_hash;
   json["batch"] = plan.batch;
   json["microbatches"] = plan.microbatches;
   json["dtype"] = NameOf(plan.dtype);

@@ -62,12 +62,19 @@ Status ProgramParser::ParseLine(LineWords& w) {
   if (section_ >= 0) return ParseInstruction(word, w);
   using Handler = Status (ProgramParser::*)(LineWords&);
   static const std::map<std::string_view, Handler> kLines = {
-      {"strategy", &ProgramParser::Strategy},    {"model", &ProgramParser::Model},
-      {"cluster", &ProgramParser::ClusterHash},  {"samples", &ProgramParser::Samples},
-      {"updates", &ProgramParser::Updates},      {"layers", &ProgramParser::Layers},
-      {"device", &ProgramParser::Device},        {"group", &ProgramParser::ParseGroup},
-      {"channel", &ProgramParser::ParseChannel}, {"tensor", &ProgramParser::ParseTensor},
-      {"segment", &ProgramParser::ParseSegment}, {"ops", &ProgramParser::Ops},
+      {"strategy", &ProgramParser::Strategy},
+      {"model", &ProgramParser::Model},
+      {"profiled", &ProgramParser::Profiled},
+      {"cluster", &ProgramParser::ClusterHash},
+      {"samples", &ProgramParser::Samples},
+      {"updates", &ProgramParser::Updates},
+      {"layers", &ProgramParser::Layers},
+      {"device", &ProgramParser::Device},
+      {"group", &ProgramParser::ParseGroup},
+      {"channel", &ProgramParser::ParseChannel},
+      {"tensor", &ProgramParser::ParseTensor},
+      {"segment", &ProgramParser::ParseSegment},
+      {"ops", &ProgramParser::Ops},
   };
   if (const auto found = kLines.find(word); found != kLines.end()) {
     return (this->*found->second)(w);
@@ -86,6 +93,12 @@ Status ProgramParser::Strategy(LineWords& w) {
 Status ProgramParser::Model(LineWords& w) {
   HEDDLE_ASSIGN(p_.model, w.Word("a model"));
   HEDDLE_ASSIGN(p_.model_hash, w.Word("the model's hash"));
+  return Ok();
+}
+
+Status ProgramParser::Profiled(LineWords& w) {
+  HEDDLE_ASSIGN(p_.profile_batch, w.Integer("a number of samples", 1, kMostIndex));
+  HEDDLE_ASSIGN(p_.profile_device, w.Word("a type of device"));
   return Ok();
 }
 

@@ -50,6 +50,7 @@ class ProgramParser {
 
   Status Strategy(LineWords& w);
   Status Model(LineWords& w);
+  Status Profiled(LineWords& w);
   Status ClusterHash(LineWords& w);
   Status Samples(LineWords& w);
   Status Updates(LineWords& w);

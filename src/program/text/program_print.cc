@@ -52,6 +52,7 @@ class Printer {
   void Header() {
     Put("heddle-program 1\nstrategy {}\n", Word(p_.strategy));
     if (!p_.model.empty()) Put("model \"{}\" {}\n", p_.model, Word(p_.model_hash));
+    if (p_.profile_batch > 0) Put("profiled {} {}\n", p_.profile_batch, Word(p_.profile_device));
     if (!p_.cluster_hash.empty()) Put("cluster {}\n", Word(p_.cluster_hash));
     Put("samples {} as", p_.samples());
     const auto& rows = p_.microbatch_rows;

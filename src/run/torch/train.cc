@@ -444,7 +444,7 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
     if (op.kind != OpKind::kOpaque) continue;
     return BadInput(config.plan,
                     fmt::format("layer {} is a profile: it has times, no arithmetic", op.name),
-                    "run a model of the zoo");
+                    "run it with --emulate: devices then only keep time");
   }
   Training training{&plan, &graph, config, {}, {}, nullptr};
   HEDDLE_ASSIGN(training.program, LowerPlan(plan, graph));

@@ -44,6 +44,9 @@ struct RunResult {
   bool emulated = false;
   double dilation = 1;
   int64_t deadlines = 0, missed = 0;
+  int64_t timed_steps = 0;  // of a profiled model, which has no arithmetic and so no losses
+
+  int64_t steps() const { return timed_steps + static_cast<int64_t>(losses.size()); }
 };
 
 // Told as training goes, by the first rank.

@@ -1,0 +1,154 @@
+#include "run/timed_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <thread>
+
+#include "run/worker.h"
+
+namespace heddle {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Buffers with a size and no memory.
+class TimedExecutor final : public Executor {
+ public:
+  explicit TimedExecutor(const Program& program) : p_(program) {}
+
+  void Compute(const Instruction&, int64_t) override {}
+  Payload Outgoing(const BufferRef& ref, int64_t) override { return Sized(ref); }
+  Payload Incoming(const BufferRef& ref, int64_t) override { return Sized(ref); }
+  Payload InPlace(const BufferRef& ref, int64_t) override { return Sized(ref); }
+  void Free(const BufferRef&, int64_t) override {}
+  void Alias(const BufferRef&, const BufferRef&, int64_t) override {}
+  DType dtype() const override { return DType::kF32; }
+
+ private:
+  Payload Sized(const BufferRef& ref) const {
+    return {nullptr, nullptr, static_cast<size_t>(p_.BytesOf(ref.tensor, ref.slice).value)};
+  }
+
+  const Program& p_;
+};
+
+// Moves nothing: the emulation around it knows when both ends are there, and when the message is.
+class SilentCommunicator final : public Communicator {
+ public:
+  TicketPtr Send(int32_t, int32_t, Payload) override { return std::make_shared<Done>(); }
+  TicketPtr Receive(int32_t, int32_t, Payload) override { return std::make_shared<Done>(); }
+  TicketPtr Collective(CollectiveCall) override { return std::make_shared<Done>(); }
+
+ private:
+  struct Done final : Ticket {
+    void Wait() override {}
+  };
+};
+
+// One part of the run, of some steps, on a thread per device. Events in real seconds.
+Result<std::vector<TimelineEvent>> RunPart(const Program& program, Emulation& emulation,
+                                           int64_t steps) {
+  WorkerOptions options;
+  options.repetitions = steps;
+  options.start = Clock::now();
+  const size_t devices = program.devices.size();
+  std::vector<std::optional<Result<std::vector<TimelineEvent>>>> results(devices);
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < devices; ++d) {
+    threads.emplace_back([&, d] {
+      const auto device = static_cast<int32_t>(d);
+      TimedExecutor executor(program);
+      SilentCommunicator communicator;
+      const auto paced_executor = emulation.Pace(device, executor);
+      const auto paced_communicator = emulation.Pace(device, communicator);
+      results[d].emplace(RunDevice(program, device, *paced_executor, *paced_communicator, options));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<TimelineEvent> events;
+  for (auto& result : results) {
+    HEDDLE_ASSIGN(const std::vector<TimelineEvent> mine, *std::move(result));
+    events.insert(events.end(), mine.begin(), mine.end());
+  }
+  return events;
+}
+
+// When the last device was done with each step.
+std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t steps) {
+  std::vector<double> ends(static_cast<size_t>(steps), 0);
+  for (const TimelineEvent& event : events) {
+    double& end = ends[static_cast<size_t>(event.repetition)];
+    end = std::max(end, event.end.value);
+  }
+  return ends;
+}
+
+Timeline TimelineOf(const Program& program, std::vector<TimelineEvent> events, double dilation) {
+  Timeline timeline;
+  timeline.source = "emulated";
+  for (const DeviceProgram& device : program.devices) {
+    timeline.lanes.push_back({device.name + " compute", device.name, LaneKind::kCompute});
+    timeline.lanes.push_back({device.name + " network", device.name, LaneKind::kNetwork});
+  }
+  for (const Segment& segment : program.segments) timeline.labels.push_back(segment.name);
+  int32_t last = 0;
+  for (const TimelineEvent& event : events) last = std::max(last, event.repetition);
+  std::erase_if(events, [&](const TimelineEvent& event) { return event.repetition != last; });
+  std::stable_sort(
+      events.begin(), events.end(),
+      [](const TimelineEvent& a, const TimelineEvent& b) { return a.start < b.start; });
+  for (TimelineEvent& event : events) {
+    event.start = event.start / dilation;
+    event.end = event.end / dilation;
+  }
+  timeline.events = std::move(events);
+  return timeline;
+}
+
+}  // namespace
+
+Result<TimedResult> RunTimed(const Program& program, Emulation& emulation,
+                             const TimedOptions& options) {
+  constexpr double kPartSeconds = 0.5;  // long enough to cost nothing, short enough to be stopped
+  HEDDLE_CHECK(options.dilation > 0);
+  emulation.SetDilation(options.dilation);
+  TimedResult result;
+  std::vector<TimelineEvent> events;
+  int64_t wanted = 1;  // steps of the next part
+  for (int64_t done = 0; done < options.steps && !options.interrupted();) {
+    const int64_t steps = std::min(wanted, options.steps - done);
+    HEDDLE_ASSIGN(events, RunPart(program, emulation, steps));
+    const std::vector<double> ends = EndsOf(events, steps);
+    for (size_t k = 0; k < ends.size(); ++k) {
+      result.seconds.push_back((ends[k] - (k > 0 ? ends[k - 1] : 0)) / options.dilation);
+    }
+    done += steps;
+    const double step_seconds = std::max(1e-6, ends.back() / static_cast<double>(steps));
+    wanted = std::max<int64_t>(1, std::llround(kPartSeconds / step_seconds));
+  }
+  result.timeline = TimelineOf(program, std::move(events), options.dilation);
+  return result;
+}
+
+double DilationFor(const Program& program, const Emulation& emulation, double step_seconds) {
+  constexpr double kLeastStep = 0.02;      // real seconds: sleeping is exact to some 50 us
+  constexpr double kLeastCompute = 0.002;  // likewise, of the mean compute
+  double seconds = 0;
+  int64_t computes = 0;
+  for (size_t d = 0; d < program.devices.size(); ++d) {
+    for (const Instruction& in : program.devices[d].list(Section::kBody)) {
+      if (in.code != OpCode::kCompute) continue;
+      seconds += emulation.ModelledSeconds(static_cast<int32_t>(d), in.target);
+      ++computes;
+    }
+  }
+  double dilation = 1;
+  if (step_seconds > 0) dilation = std::max(dilation, kLeastStep / step_seconds);
+  if (seconds > 0) {
+    dilation = std::max(dilation, kLeastCompute * static_cast<double>(computes) / seconds);
+  }
+  return dilation;
+}
+
+}  // namespace heddle
