@@ -69,7 +69,6 @@ Plan PlanOf(const Planning& planning, const DappleDecision& decision, int depth)
   std::vector<int32_t> all(static_cast<size_t>(decision.microbatches));
   std::iota(all.begin(), all.end(), 0);
   plan.pipelines = {EarlyBackward(planning, stages, all, depth)};
-  ChooseAllReduce(planning, plan);
   return plan;
 }
 
@@ -95,11 +94,11 @@ Result<Plan> PlanDapple(const Planning& planning) {
       if (fixed == 0 && decision.microbatches > most) continue;
       ++simulated;
       for (const int depth : {1, 2}) {
-        HEDDLE_RETURN_IF_ERROR(attempts.Try(PlanOf(planning, decision, depth)));
+        attempts.Add(PlanOf(planning, decision, depth), states.back().seconds / decision.speedup);
       }
     }
   }
-  return std::move(attempts).Take();
+  return std::move(attempts).Simulate();
 }
 
 }  // namespace heddle

@@ -53,13 +53,14 @@ WorkerCosts CostsOf(const Planning& planning, const LayerSeconds& seconds, int64
 
 struct Candidate {
   Plan plan;
-  double bound = 0;  // some worker computes at least so long
+  double estimate = 0;  // of the slowest worker: its slowest stage for every microbatch, and fill
+  double bound = 0;     // some worker computes at least so long
 };
 
 // One pipeline per worker, microbatches dealt in equal numbers.
 Candidate MakeCandidate(const Planning& planning, const std::vector<VirtualWorker>& workers,
                         int64_t microbatches) {
-  Candidate candidate{planning.Blank("hetpipe", "1f1b"), 0};
+  Candidate candidate{planning.Blank("hetpipe", "1f1b"), 0, 0};
   Plan& plan = candidate.plan;
   plan.microbatches = microbatches;
   const int64_t rows = std::max<int64_t>(1, planning.options.batch / microbatches);
@@ -72,17 +73,20 @@ Candidate MakeCandidate(const Planning& planning, const std::vector<VirtualWorke
     }
     const WorkerCosts costs = CostsOf(planning, seconds, rows, worker);
     const std::vector<LayerRun> runs = PartitionWorker(costs);
+    const auto count = static_cast<double>(mine.size());
     std::vector<StageChoice> stages;
+    double slowest = 0;
     for (size_t s = 0; s < runs.size(); ++s) {
+      const auto [first, last] = runs[s];
       stages.push_back({runs[s], {worker[s]}});
+      slowest = std::max(slowest, WorkerStageSeconds(costs, static_cast<int>(s), first, last));
       const int type = planning.cluster->device(DeviceId{worker[s]}).type;
-      candidate.bound =
-          std::max(candidate.bound, static_cast<double>(mine.size()) *
-                                        seconds.Of(type, runs[s].first, runs[s].last));
+      candidate.bound = std::max(candidate.bound, count * seconds.Of(type, first, last));
     }
+    const double cycles = count + static_cast<double>(runs.size()) - 1;
+    candidate.estimate = std::max(candidate.estimate, cycles * slowest);
     plan.pipelines.push_back(EarlyBackward(planning, stages, mine, /*depth=*/1));
   }
-  ChooseAllReduce(planning, plan);
   return candidate;
 }
 
@@ -123,23 +127,17 @@ std::vector<std::vector<VirtualWorker>> Allocations(const Planning& planning, in
 }  // namespace
 
 Result<Plan> PlanHetPipe(const Planning& planning) {
-  std::vector<Candidate> candidates;
+  Attempts attempts(planning);
   for (const int workers : WorkerCounts(*planning.cluster)) {
     for (const std::vector<VirtualWorker>& allocation : Allocations(planning, workers)) {
       const auto stages = static_cast<int64_t>(allocation[0].size());
       for (const int64_t m : CountsFor(planning, workers, stages)) {
-        candidates.push_back(MakeCandidate(planning, allocation, m));
+        Candidate candidate = MakeCandidate(planning, allocation, m);
+        attempts.Add(std::move(candidate.plan), candidate.estimate, candidate.bound);
       }
     }
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-  Attempts attempts(planning);
-  for (Candidate& candidate : candidates) {
-    if (candidate.bound >= attempts.best().seconds()) break;
-    HEDDLE_RETURN_IF_ERROR(attempts.Try(std::move(candidate.plan)));
-  }
-  return std::move(attempts).Take();
+  return std::move(attempts).Simulate();
 }
 
 }  // namespace heddle

@@ -38,7 +38,6 @@ Plan PlanOf(const Planning& planning, const PipeDreamPartition& partition, int64
   std::vector<int32_t> all(static_cast<size_t>(microbatches));
   std::iota(all.begin(), all.end(), 0);
   plan.pipelines = {EarlyBackward(planning, stages, all, /*depth=*/1)};
-  ChooseAllReduce(planning, plan);
   return plan;
 }
 
@@ -61,11 +60,13 @@ Result<Plan> PlanPipeDream(const Planning& planning) {
       const CutStates states = ChainStates(planning, rows, 1, sums);
       for (const double bandwidth : Bandwidths(*planning.cluster)) {
         const PipeDreamPartition partition = PartitionPipeDream(states, devices, bandwidth, unit);
-        HEDDLE_RETURN_IF_ERROR(attempts.Try(PlanOf(planning, partition, m)));
+        const double cycles =
+            static_cast<double>(m) + static_cast<double>(partition.stages.size()) - 1;
+        attempts.Add(PlanOf(planning, partition, m), cycles * partition.seconds);
       }
     }
   }
-  return std::move(attempts).Take();
+  return std::move(attempts).Simulate();
 }
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -11,6 +12,10 @@
 
 namespace heddle {
 namespace {
+
+// Simulations of large clusters take seconds: so many devices are simulated in all, in four plans
+// at least.
+constexpr size_t kSimulatedDevices = 4096;
 
 double ParameterBytes(const Planning& planning, const ChainLayer& layer) {
   double bytes = 0;
@@ -52,6 +57,27 @@ std::set<std::vector<DeviceId>> ReplicaGroups(const Planning& planning, const Pl
     if (group.size() > 1) groups.insert({group.begin(), group.end()});
   }
   return groups;
+}
+
+// Sets the algorithm that sums a bucket soonest, of those that every group of replicas can use.
+void ChooseAllReduce(const Planning& planning, Plan& plan) {
+  const NetworkCost network(*planning.cluster);
+  const std::vector<Bytes> sizes = {plan.bucket};
+  double least = std::numeric_limits<double>::infinity();
+  const auto groups = ReplicaGroups(planning, plan);
+  for (const auto algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
+                               CollectiveAlgorithm::kHierarchical}) {
+    double slowest = 0;
+    for (const std::vector<DeviceId>& group : groups) {
+      const CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, algorithm, 0};
+      slowest =
+          std::max(slowest, network.Supports(request) ? network.Collective(request).seconds.value
+                                                      : std::numeric_limits<double>::infinity());
+    }
+    if (slowest >= least) continue;
+    least = slowest;
+    plan.all_reduce = algorithm;
+  }
 }
 
 // Everything that tells one attempt from another.
@@ -124,28 +150,11 @@ PipelinePlan EarlyBackward(const Planning& planning, const std::vector<StageChoi
   return pipeline;
 }
 
-void ChooseAllReduce(const Planning& planning, Plan& plan) {
-  const NetworkCost network(*planning.cluster);
-  const std::vector<Bytes> sizes = {plan.bucket};
-  double least = std::numeric_limits<double>::infinity();
-  const auto groups = ReplicaGroups(planning, plan);
-  for (const auto algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
-                               CollectiveAlgorithm::kHierarchical}) {
-    double slowest = 0;
-    for (const std::vector<DeviceId>& group : groups) {
-      const CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, algorithm, 0};
-      slowest =
-          std::max(slowest, network.Supports(request) ? network.Collective(request).seconds.value
-                                                      : std::numeric_limits<double>::infinity());
-    }
-    if (slowest >= least) continue;
-    least = slowest;
-    plan.all_reduce = algorithm;
-  }
+void Attempts::Add(Plan plan, double estimate, double bound) {
+  attempts_.push_back({std::move(plan), estimate, bound});
 }
 
 Status Attempts::Try(Plan plan) {
-  if (!tried_.insert(KeyOf(plan)).second) return Ok();
   HEDDLE_ASSIGN(const Best::Outcome outcome, best_.Try(plan));
   if (outcome != Best::Outcome::kDoesNotFit) return Ok();
   for (PipelinePlan& pipeline : plan.pipelines) {
@@ -153,6 +162,30 @@ Status Attempts::Try(Plan plan) {
   }
   HEDDLE_RETURN_IF_ERROR(best_.Try(std::move(plan)));
   return Ok();
+}
+
+Result<Plan> Attempts::Simulate() && {
+  std::stable_sort(attempts_.begin(), attempts_.end(),
+                   [](const Attempt& a, const Attempt& b) { return a.estimate < b.estimate; });
+  const size_t most = std::max<size_t>(
+      4, kSimulatedDevices / static_cast<size_t>(planning_.cluster->device_count()));
+  std::set<std::string> tried;
+  size_t left_out = 0;
+  for (Attempt& attempt : attempts_) {
+    if (attempt.bound >= best_.seconds()) continue;
+    if (!tried.insert(KeyOf(attempt.plan)).second) continue;
+    // Where nothing fits yet it goes on: the estimates know no memory.
+    if (tried.size() > most && std::isfinite(best_.seconds())) {
+      ++left_out;
+      continue;
+    }
+    ChooseAllReduce(planning_, attempt.plan);
+    HEDDLE_RETURN_IF_ERROR(Try(std::move(attempt.plan)));
+  }
+  if (left_out > 0) {
+    best_.Note(fmt::format("{} candidates that it thinks slower were not simulated", left_out));
+  }
+  return std::move(best_).Take();
 }
 
 }  // namespace heddle

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,21 +31,29 @@ struct StageChoice {
 PipelinePlan EarlyBackward(const Planning& planning, const std::vector<StageChoice>& stages,
                            const std::vector<int32_t>& microbatches, int depth);
 
-// Sets the algorithm that sums a bucket soonest, of those that every group of replicas can use.
-void ChooseAllReduce(const Planning& planning, Plan& plan);
-
-// Gives plans to Best, each once; with recomputation where they do not fit without.
+// Collects plans with what their own planner thinks of them, then gives each once to Best, the most
+// promising first: with the cheapest way to sum gradients that every group of replicas can use, and
+// with recomputation where they do not fit without.
 class Attempts {
  public:
-  explicit Attempts(const Planning& planning) : best_(planning) {}
+  explicit Attempts(const Planning& planning) : planning_(planning), best_(planning) {}
 
-  Status Try(Plan plan);
+  // `estimate` in seconds, in the planner's own model; `bound` is a time it cannot beat.
+  void Add(Plan plan, double estimate, double bound = 0);
   Best& best() { return best_; }
-  Result<Plan> Take() && { return std::move(best_).Take(); }
+  Result<Plan> Simulate() &&;
 
  private:
+  struct Attempt {
+    Plan plan;
+    double estimate;
+    double bound;
+  };
+  Status Try(Plan plan);
+
+  const Planning& planning_;
   Best best_;
-  std::set<std::string> tried_;
+  std::vector<Attempt> attempts_;
 };
 
 }  // namespace heddle

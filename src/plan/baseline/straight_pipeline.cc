@@ -9,6 +9,10 @@
 namespace heddle {
 namespace {
 
+// The ways to place a stage's devices one by one multiply with the nodes; on larger clusters they
+// are placed together.
+constexpr int kFewDevices = 64;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Program {
@@ -88,7 +92,9 @@ class Program {
   const std::vector<NodeCounts>& Ways(const NodeCounts& used) {
     const auto [found, fresh] = ways_.try_emplace(used);
     if (fresh) {
-      found->second = PlaceOneByOne(input_.nodes, used, each_);
+      const bool large = Sum(input_.nodes) > kFewDevices;
+      found->second =
+          large ? PlaceNext(input_.nodes, used, each_) : PlaceOneByOne(input_.nodes, used, each_);
       if (one_way_) found->second.resize(1);
     }
     return found->second;
