@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "plan/baseline/earlier_systems.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/spp.h"
 
@@ -19,6 +20,9 @@ const std::vector<Planner>& Planners() {
       {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},
       {"1f1b", "pipeline: one forward, one backward", &PlanOneForwardOneBackward},
       {"interleaved", "pipeline: two runs of layers per device", &PlanInterleaved},
+      {"pipedream", "PipeDream's stages and replicas, with a flush", &PlanPipeDream},
+      {"dapple", "DAPPLE's stages, replicas and placement, early backward", &PlanDapple},
+      {"hetpipe", "HetPipe's virtual workers: pipelines, data parallel among them", &PlanHetPipe},
   };
   return planners;
 }

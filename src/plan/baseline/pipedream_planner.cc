@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "plan/baseline/earlier_systems.h"
+#include "plan/baseline/pipedream_partition.h"
+#include "plan/baseline/stage_plans.h"
+
+namespace heddle {
+namespace {
+
+// With more devices than this, stages get whole groups of devices: the program is quadratic in
+// their number.
+constexpr int kMostGroups = 64;
+
+// PipeDream knows one bandwidth. Tried are the narrowest and the widest between neighbours.
+std::set<double> Bandwidths(const Cluster& cluster) {
+  std::set<double> all;
+  for (int d = 1; d < cluster.device_count(); ++d) {
+    all.insert(cluster.RouteBetween(DeviceId{d - 1}, DeviceId{d}).bandwidth.value);
+  }
+  if (all.empty()) return {1};  // one device: nothing is ever sent
+  return {*all.begin(), *all.rbegin()};
+}
+
+Plan PlanOf(const Planning& planning, const PipeDreamPartition& partition, int64_t microbatches) {
+  Plan plan = planning.Blank("pipedream", "1f1b");
+  plan.microbatches = microbatches;
+  std::vector<StageChoice> stages;
+  int next = 0;
+  for (const PipeDreamStage& stage : partition.stages) {
+    StageChoice choice{{stage.begin, stage.end - 1}, {}};
+    for (int r = 0; r < stage.replicas; ++r) choice.devices.push_back(next++);
+    stages.push_back(std::move(choice));
+  }
+  std::vector<int32_t> all(static_cast<size_t>(microbatches));
+  std::iota(all.begin(), all.end(), 0);
+  plan.pipelines = {EarlyBackward(planning, stages, all, /*depth=*/1)};
+  return plan;
+}
+
+}  // namespace
+
+Result<Plan> PlanPipeDream(const Planning& planning) {
+  const int all = planning.cluster->device_count();
+  const int unit = (all + kMostGroups - 1) / kMostGroups;
+  const int devices = all / unit * unit;
+  Attempts attempts(planning);
+  if (unit > 1) {
+    attempts.best().Note(
+        fmt::format("stages get devices in groups of {}; {} of {} used", unit, devices, all));
+  }
+  for (const int64_t m : MicrobatchCounts(planning)) {
+    const int64_t rows = std::max<int64_t>(1, planning.options.batch / m);
+    // The optimizer pays for a sum of gradients with every minibatch. Run with a flush there is
+    // one for all m, so both are tried: as its authors count, and what a user of it would give it.
+    for (const double sums : {1.0, 1.0 / static_cast<double>(m)}) {
+      const CutStates states = ChainStates(planning, rows, 1, sums);
+      for (const double bandwidth : Bandwidths(*planning.cluster)) {
+        const PipeDreamPartition partition = PartitionPipeDream(states, devices, bandwidth, unit);
+        const double cycles =
+            static_cast<double>(m) + static_cast<double>(partition.stages.size()) - 1;
+        attempts.Add(PlanOf(planning, partition, m), cycles * partition.seconds);
+      }
+    }
+  }
+  return std::move(attempts).Simulate();
+}
+
+}  // namespace heddle

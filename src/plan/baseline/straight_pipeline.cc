@@ -1,0 +1,120 @@
+#include "plan/baseline/straight_pipeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+// The ways to place a stage's devices one by one multiply with the nodes; on larger clusters they
+// are placed together.
+constexpr int kFewDevices = 64;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class Program {
+ public:
+  // `one_way` keeps only the first placement: quick, and its pivot is a limit for the whole search.
+  Program(const DappleInput& input, int stages, int each, bool one_way, double limit)
+      : input_(input), each_(each), one_way_(one_way), limit_(limit) {
+    const CutStates& states = *input.states;
+    Layer first(static_cast<size_t>(states.size()));
+    const NodeCounts none(input.nodes.size(), 0);
+    const NodeCounts start = PlaceNext(input.nodes, none, each)[0];
+    for (int j = 0; j < states.size(); ++j) {
+      const double seconds = states.Seconds(0, j + 1) / each;
+      if (seconds <= limit) first[static_cast<size_t>(j)][start] = {seconds, -1, none, start};
+    }
+    layers_.push_back(std::move(first));
+    for (int s = 1; s < stages; ++s) layers_.push_back(Next(layers_.back()));
+  }
+
+  std::optional<DappleDecision> Take() const {
+    const Places& last = layers_.back().back();
+    const auto best = std::min_element(last.begin(), last.end(), [](const auto& a, const auto& b) {
+      return a.second.pivot < b.second.pivot;
+    });
+    if (best == last.end()) return std::nullopt;
+    DappleDecision decision;
+    decision.family = "straight";
+    decision.groups = each_;
+    decision.pivot = best->second.pivot;
+    int end = input_.states->size();
+    NodeCounts used = best->first;
+    for (size_t s = layers_.size(); s-- > 0;) {
+      const Cell& cell = layers_[s][static_cast<size_t>(end - 1)].at(used);
+      decision.stages.push_back({cell.before + 1, end, cell.devices});
+      end = cell.before + 1;
+      used = cell.used_before;
+    }
+    std::reverse(decision.stages.begin(), decision.stages.end());
+    return decision;
+  }
+
+ private:
+  struct Cell {
+    double pivot = kInfinity;
+    int before = -1;         // state that the last stage begins after
+    NodeCounts used_before;  // by the stages before
+    NodeCounts devices;      // of the last stage
+  };
+  using Places = std::map<NodeCounts, Cell>;  // by devices in use
+  using Layer = std::vector<Places>;          // by state
+
+  Layer Next(const Layer& shorter) {
+    Layer longer(shorter.size());
+    for (int j = 0; j < static_cast<int>(shorter.size()); ++j) {
+      for (const int k : input_.states->Within(j)) {
+        const double seconds = input_.states->Seconds(k + 1, j + 1) / each_;
+        if (seconds > limit_) continue;
+        for (const auto& [used, cell] : shorter[static_cast<size_t>(k)]) {
+          Extend(used, cell, k, seconds, longer[static_cast<size_t>(j)]);
+        }
+      }
+    }
+    return longer;
+  }
+
+  void Extend(const NodeCounts& used, const Cell& cell, int k, double seconds, Places& places) {
+    for (const NodeCounts& way : Ways(used)) {
+      const double transfer =
+          DappleTransfer(input_.network, cell.devices, way, 2 * (*input_.states)[k].crossing_bytes);
+      const double pivot = std::max({cell.pivot, seconds, transfer});
+      if (pivot > limit_) continue;
+      Cell& known = places[Plus(used, way)];
+      if (pivot < known.pivot) known = {pivot, k, used, way};
+    }
+  }
+
+  const std::vector<NodeCounts>& Ways(const NodeCounts& used) {
+    const auto [found, fresh] = ways_.try_emplace(used);
+    if (fresh) {
+      const bool large = Sum(input_.nodes) > kFewDevices;
+      found->second =
+          large ? PlaceNext(input_.nodes, used, each_) : PlaceOneByOne(input_.nodes, used, each_);
+      if (one_way_) found->second.resize(1);
+    }
+    return found->second;
+  }
+
+  const DappleInput& input_;
+  int each_;
+  bool one_way_;
+  double limit_;
+  std::vector<Layer> layers_;  // by number of stages, from 1
+  std::map<NodeCounts, std::vector<NodeCounts>> ways_;
+};
+
+}  // namespace
+
+std::optional<DappleDecision> StraightPipeline(const DappleInput& input, int stages, int each) {
+  HEDDLE_CHECK(stages >= 2 && stages * each <= Sum(input.nodes));
+  const auto quick = Program(input, stages, each, /*one_way=*/true, kInfinity).Take();
+  if (!quick) return std::nullopt;
+  return Program(input, stages, each, /*one_way=*/false, quick->pivot).Take();
+}
+
+}  // namespace heddle
