@@ -86,7 +86,7 @@ TEST(EarlierSystemsTest, TooLittleMemoryIsInfeasible) {
 
 // A slow link between two racks: stages are replicated inside of them, and beat what does without.
 TEST(EarlierSystemsTest, ReplicatedStagesBeatStraightPipelinesOnTheSlowRack) {
-  const Planning planning = MakePlanning("vgg19", 64, "slow-rack");
+  const Planning planning = MakePlanning("vgg19", 256, "slow-rack");
   const double straight = PlanOneForwardOneBackward(planning).value().estimate.iteration_seconds;
   for (const auto& [name, planner] : kPlanners) {
     const Plan plan = planner(planning).value();
