@@ -9,15 +9,16 @@
 namespace heddle {
 namespace {
 
-// The ways to place a stage's devices one by one multiply with the nodes; on larger clusters they
-// are placed together.
+// The ways to place a stage's devices one by one multiply with the nodes; on larger clusters only
+// one is followed.
 constexpr int kFewDevices = 64;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Program {
  public:
-  // `one_way` keeps only the first placement: quick, and its pivot is a limit for the whole search.
+  // `one_way` places a stage's devices together, fresh first where that is possible: quick, and its
+  // pivot is a limit for the whole search.
   Program(const DappleInput& input, int stages, int each, bool one_way, double limit)
       : input_(input), each_(each), one_way_(one_way), limit_(limit) {
     const CutStates& states = *input.states;
@@ -92,9 +93,8 @@ class Program {
   const std::vector<NodeCounts>& Ways(const NodeCounts& used) {
     const auto [found, fresh] = ways_.try_emplace(used);
     if (fresh) {
-      const bool large = Sum(input_.nodes) > kFewDevices;
-      found->second =
-          large ? PlaceNext(input_.nodes, used, each_) : PlaceOneByOne(input_.nodes, used, each_);
+      found->second = one_way_ ? PlaceNext(input_.nodes, used, each_)
+                               : PlaceOneByOne(input_.nodes, used, each_);
       if (one_way_) found->second.resize(1);
     }
     return found->second;
@@ -112,9 +112,10 @@ class Program {
 
 std::optional<DappleDecision> StraightPipeline(const DappleInput& input, int stages, int each) {
   HEDDLE_CHECK(stages >= 2 && stages * each <= Sum(input.nodes));
-  const auto quick = Program(input, stages, each, /*one_way=*/true, kInfinity).Take();
-  if (!quick) return std::nullopt;
-  return Program(input, stages, each, /*one_way=*/false, quick->pivot).Take();
+  auto quick = Program(input, stages, each, /*one_way=*/true, kInfinity).Take();
+  if (!quick || Sum(input.nodes) > kFewDevices) return quick;
+  auto best = Program(input, stages, each, /*one_way=*/false, quick->pivot).Take();
+  return best ? best : quick;
 }
 
 }  // namespace heddle

@@ -129,8 +129,8 @@ double Enumerate(const DappleInput& input, int each, int stages, int begin, cons
   return best;
 }
 
-// One place for each set of devices in use is kept, whatever the last stage's own: on chains of
-// this size that loses nothing against enumeration but where the same set is reached in two ways.
+// For each set of devices in use only the best way there is kept, whatever its last stage's own
+// devices. With two stages that loses nothing; with more it may, as the original does.
 RC_GTEST_PROP(DappleTest, StraightPipelineEqualsEnumeration, ()) {
   const CutStates states = RandomChain();
   const int each = *rc::gen::inRange(1, 3);

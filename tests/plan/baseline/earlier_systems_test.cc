@@ -89,11 +89,12 @@ TEST(EarlierSystemsTest, ReplicatedStagesBeatStraightPipelinesOnTheSlowRack) {
   const Planning planning = MakePlanning("vgg19", 256, "slow-rack");
   const double straight = PlanOneForwardOneBackward(planning).value().estimate.iteration_seconds;
   for (const auto& [name, planner] : kPlanners) {
-    EXPECT_LT(planner(planning).value().estimate.iteration_seconds, straight) << name;
+    const Plan plan = planner(planning).value();
+    EXPECT_LT(plan.estimate.iteration_seconds, straight) << name;
+    if (name == "hetpipe") continue;
+    ASSERT_EQ(plan.pipelines.size(), 1U);
+    EXPECT_GT(plan.devices_used(), static_cast<int>(plan.pipelines[0].stages.size())) << name;
   }
-  const Plan plan = PlanDapple(planning).value();
-  ASSERT_EQ(plan.pipelines.size(), 1U);
-  EXPECT_GT(plan.devices_used(), static_cast<int>(plan.pipelines[0].stages.size()));
 }
 
 // Every worker has a pipeline, and none of its stages shares a device with another.
