@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cctype>
 #include <limits>
+#include <map>
 #include <thread>
 
 #include "base/text.h"
 #include "plan/bounds.h"
 #include "program/lower/lower.h"
+#include "program/plan/row_shares.h"
 
 namespace heddle {
 namespace {
@@ -126,12 +128,45 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   return plan;
 }
 
-Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events) {
+namespace {
+
+// For each device of the Program the first with the same work: of the same stage, with as many
+// samples of every microbatch.
+std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
+  std::map<std::string, int32_t> numbers;
+  for (size_t d = 0; d < program.devices.size(); ++d) {
+    numbers[program.devices[d].name] = static_cast<int32_t>(d);
+  }
+  std::vector<int32_t> like(program.devices.size());
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    for (const StagePlan& stage : pipeline.stages) {
+      std::vector<std::vector<int64_t>> sizes(stage.devices.size());
+      for (const int64_t rows : MicrobatchRows(plan.batch, plan.microbatches)) {
+        const std::vector<Range> ranges = DivideRows(rows, stage.shares);
+        for (size_t k = 0; k < sizes.size(); ++k) sizes[k].push_back(ranges[k].size());
+      }
+      std::map<std::vector<int64_t>, int32_t> first;
+      for (size_t k = 0; k < sizes.size(); ++k) {
+        const int32_t number = numbers.at(stage.devices[k]);
+        int32_t& least = first.try_emplace(sizes[k], number).first->second;
+        least = std::min(least, number);
+      }
+      for (size_t k = 0; k < sizes.size(); ++k) {
+        like[static_cast<size_t>(numbers.at(stage.devices[k]))] = first.at(sizes[k]);
+      }
+    }
+  }
+  return like;
+}
+
+Result<Evaluation> EvaluateWith(const Planning& planning, const Plan& plan, bool keep_events,
+                                bool quick) {
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), "plan"));
   HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *planning.cluster, "plan"));
   HEDDLE_ASSIGN(Program program, LowerPlan(plan, planning.graph));
   Evaluation evaluation;
-  evaluation.verdict = CheckProgram(program, {&planning.graph, {}});
+  evaluation.verdict = quick ? CheckMemory(program, DevicesAlike(plan, program))
+                             : CheckProgram(program, {&planning.graph, {}});
   for (const Finding& finding : evaluation.verdict.findings) {
     return Error{ErrorKind::kInternal, "program",
                  fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
@@ -145,6 +180,16 @@ Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool kee
   HEDDLE_ASSIGN(evaluation.simulation, Simulate(evaluation.program, *planning.cluster, seconds,
                                                 {planning.options.links, keep_events, 0}));
   return evaluation;
+}
+
+}  // namespace
+
+Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events) {
+  return EvaluateWith(planning, plan, keep_events, /*quick=*/false);
+}
+
+Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan) {
+  return EvaluateWith(planning, plan, /*keep_events=*/false, /*quick=*/true);
 }
 
 Result<Evaluation> EvaluateFitting(const Planning& planning, const Plan& plan, bool keep_events) {
@@ -213,7 +258,7 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
 }
 
 Result<Best::Outcome> Best::Try(Plan plan) {
-  HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning_, plan, /*keep_events=*/false));
+  HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan));
   return Consider(std::move(plan), evaluation);
 }
 
@@ -222,7 +267,7 @@ Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans) {
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t k = next++; k < plans.size(); k = next++) {
-      evaluations[k] = Evaluate(planning_, plans[k], /*keep_events=*/false);
+      evaluations[k] = EvaluateQuickly(planning_, plans[k]);
     }
   };
   std::thread other(work);
@@ -250,7 +295,7 @@ Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
     return Outcome::kDoesNotFit;
   }
   if (evaluation.simulation.iteration.value >= seconds()) return Outcome::kSlower;
-  FillEstimate(planning_, evaluation, plan);
+  plan.estimate.iteration_seconds = evaluation.simulation.iteration.value;
   plan_ = std::move(plan);
   return Outcome::kFastest;
 }
@@ -261,6 +306,8 @@ double Best::seconds() const {
 
 Result<Plan> Best::Take() && {
   if (plan_) {
+    HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning_, *plan_, /*keep_events=*/false));
+    FillEstimate(planning_, evaluation, *plan_);
     plan_->search.candidates = tried_;
     plan_->search.notes = std::move(notes_);
     return *std::move(plan_);

@@ -171,5 +171,27 @@ TEST(PartitionTest, LimitKeepsTheBest) {
   EXPECT_EQ(again, best);
 }
 
+// With fewer cuts: the same layers, near the best.
+TEST(PartitionTest, FewCutsAreNearlyAsGood) {
+  std::mt19937 random(5);
+  const Cluster cluster = RandomCluster(random, 4);
+  PlanOptions options;
+  options.model = "gpt?layers=40&seq=64";
+  options.batch = 64;
+  const Planning planning = Planning::Make(options, cluster, nullptr).value();
+  const LayerTable table(planning);
+  const StageCosts costs(table, {0, 1, 2, 3}, 4);
+  const auto all = FindPartitions(costs, {});
+  PartitionOptions few;
+  few.most_cuts = 20;
+  const auto some = FindPartitions(costs, few);
+  ASSERT_EQ(some.size(), all.size());
+  for (size_t n = 0; n < all.size(); ++n) {
+    EXPECT_EQ(some[n][0].stages.back().end, costs.layers());
+    EXPECT_GE(some[n][0].bottleneck, all[n][0].bottleneck * (1 - 1e-12));
+    EXPECT_LE(some[n][0].bottleneck, all[n][0].bottleneck * 1.15);
+  }
+}
+
 }  // namespace
 }  // namespace heddle

@@ -15,7 +15,7 @@ struct Point {
   double all_reduce;
   int32_t next;   // point of the suffix without the first stage; -1: there is none
   int32_t range;  // of the first stage
-  int32_t first;  // layer
+  int32_t first;  // block
 };
 
 // Points of which none is worse than another in both; best bottleneck first.
@@ -48,19 +48,47 @@ class Front {
   std::vector<Point> points_;
 };
 
+// Where blocks of layers may begin, and the end of the last.
+std::vector<int> ChooseCuts(const StageCosts& costs, int most) {
+  const int layers = costs.layers();
+  std::vector<int> cuts = {0};
+  if (most == 0 || layers <= most) {
+    for (int l = 1; l <= layers; ++l) cuts.push_back(l);
+    return cuts;
+  }
+  const LayerTable& table = costs.table();
+  const LayerTable::Times& times = table.TimesFor(costs.rows());
+  const double all = times.Of(0, 0, layers).whole();
+  int chosen = -1, stretch = 0;
+  const auto bytes = [&](int l) { return table.ForwardBytes(l) + table.BackwardBytes(l); };
+  for (int l = 1; l < layers; ++l) {
+    const int here = static_cast<int>(times.Of(0, 0, l).whole() / all * most);
+    if (here != stretch && chosen > 0) {
+      cuts.push_back(chosen);
+      chosen = -1;
+    }
+    stretch = here;
+    if (chosen < 0 || bytes(l) < bytes(chosen)) chosen = l;
+  }
+  if (chosen > 0) cuts.push_back(chosen);
+  cuts.push_back(layers);
+  return cuts;
+}
+
 class Search {
  public:
   Search(const StageCosts& costs, const PartitionOptions& options)
-      : costs_(costs), options_(options), layers_(costs.layers()) {
+      : costs_(costs), options_(options), cuts_(ChooseCuts(costs, options.most_cuts)) {
+    blocks_ = static_cast<int>(cuts_.size()) - 1;
     MakeRanges();
     SumFractions();
   }
 
   std::vector<std::vector<Partition>> Run() {
     std::vector<std::vector<Partition>> found;
-    const int most = std::min({options_.most_stages, layers_, costs_.devices()});
+    const int most = std::min({options_.most_stages, blocks_, costs_.devices()});
     for (int depth = 1; depth <= most; ++depth) {
-      std::vector<Slice> level(ranges_.size() * static_cast<size_t>(layers_));
+      std::vector<Slice> level(ranges_.size() * static_cast<size_t>(blocks_));
       const size_t before = pool_.size();
       FillLevel(depth, level);
       found.push_back(Collect(level));
@@ -75,6 +103,8 @@ class Search {
     int32_t first = 0;
     int32_t count = 0;
   };
+
+  static size_t Index(int block) { return static_cast<size_t>(block); }
 
   bool Allowed(int at, int count) const {
     const int node = options_.node;
@@ -100,16 +130,16 @@ class Search {
     channels_.resize(ranges_.size());
   }
 
-  // Fractions of the model in layers 0..l-1, each layer on the type that is relatively best at it.
+  // Fractions of the model in blocks 0..l-1, each on the type that is relatively best at it.
   void SumFractions() {
     const Planning& planning = costs_.table().planning();
     const LayerTable::Times& times = costs_.table().TimesFor(planning.options.batch);
-    fractions_.assign(static_cast<size_t>(layers_) + 1, 0);
-    for (int l = 0; l < layers_; ++l) {
+    fractions_.assign(static_cast<size_t>(blocks_) + 1, 0);
+    for (int l = 0; l < blocks_; ++l) {
       double least = kInfinity;
       for (int type = 0; type < static_cast<int>(planning.cluster->types().size()); ++type) {
-        least =
-            std::min(least, times.Of(type, l, l + 1).whole() / times.Of(type, 0, layers_).whole());
+        least = std::min(least, times.Of(type, cuts_[Index(l)], cuts_[Index(l + 1)]).whole() /
+                                    times.Of(type, 0, costs_.layers()).whole());
       }
       fractions_[static_cast<size_t>(l) + 1] = fractions_[static_cast<size_t>(l)] + least;
     }
@@ -130,24 +160,24 @@ class Search {
 
   void FillLevel(int depth, std::vector<Slice>& level) {
     const double tolerance = options_.limit < 1e200 ? options_.tolerance * options_.limit : 0;
-    std::vector<Front> after(static_cast<size_t>(layers_) + 1, Front(tolerance));
+    std::vector<Front> after(static_cast<size_t>(blocks_) + 1, Front(tolerance));
     for (size_t r = 0; r < ranges_.size(); ++r) {
       const DeviceRange& range = ranges_[r];
       if (depth > 1) JoinSuffixes(r, after);
       Front front(tolerance);
-      for (int first = layers_ - depth; first >= 0; --first) {
+      for (int first = blocks_ - depth; first >= 0; --first) {
         front.Clear();
         if (Wanted(LeastBefore(first, range))) {
           if (depth == 1) {
             AddLastStage(first, r, front);
           } else {
-            for (int end = first + 1; end <= layers_ - depth + 1; ++end) {
+            for (int end = first + 1; end <= blocks_ - depth + 1; ++end) {
               // Longer runs are only slower.
               if (!AddStages(first, end, r, depth, after[static_cast<size_t>(end)], front)) break;
             }
           }
         }
-        Slice& slice = level[r * static_cast<size_t>(layers_) + static_cast<size_t>(first)];
+        Slice& slice = level[r * static_cast<size_t>(blocks_) + static_cast<size_t>(first)];
         slice.first = static_cast<int32_t>(pool_.size());
         slice.count = static_cast<int32_t>(front.points().size());
         pool_.insert(pool_.end(), front.points().begin(), front.points().end());
@@ -166,11 +196,11 @@ class Search {
       if (at >= costs_.devices()) break;
       for (const int32_t next : by_start_[static_cast<size_t>(at)]) {
         const StageCosts::Channel& channel = channels[number++];
-        const size_t base = static_cast<size_t>(next) * static_cast<size_t>(layers_);
-        for (int l = 1; l < layers_; ++l) {
+        const size_t base = static_cast<size_t>(next) * static_cast<size_t>(blocks_);
+        for (int l = 1; l < blocks_; ++l) {
           const Slice& slice = previous_[base + static_cast<size_t>(l)];
           if (slice.count == 0) continue;
-          const double seconds = costs_.ChannelSeconds(channel, l);
+          const double seconds = costs_.ChannelSeconds(channel, cuts_[Index(l)]);
           if (!Wanted(seconds)) continue;
           for (int32_t k = 0; k < slice.count; ++k) {
             const Point& p = pool_[static_cast<size_t>(slice.first + k)];
@@ -199,9 +229,10 @@ class Search {
   // False when the stage alone is too slow.
   bool AddStages(int first, int end, size_t r, int depth, const Front& after, Front& front) {
     if (after.points().empty()) return true;
-    const StageCosts::Stage stage = costs_.StageOf(first, end, ranges_[r], depth);
+    const int layer = cuts_[Index(first)], layer_end = cuts_[Index(end)];
+    const StageCosts::Stage stage = costs_.StageOf(layer, layer_end, ranges_[r], depth);
     if (!Wanted(stage.seconds)) return false;
-    const double sum = costs_.AllReduceSeconds(all_reduces_[r], first, end);
+    const double sum = costs_.AllReduceSeconds(all_reduces_[r], layer, layer_end);
     for (const Point& p : after.points()) {
       front.Add({std::max(stage.seconds, p.bottleneck), std::max(sum, p.all_reduce), p.next,
                  static_cast<int32_t>(r), first});
@@ -210,16 +241,18 @@ class Search {
   }
 
   void AddLastStage(int first, size_t r, Front& front) {
-    const StageCosts::Stage stage = costs_.StageOf(first, layers_, ranges_[r], 1);
+    const StageCosts::Stage stage =
+        costs_.StageOf(cuts_[Index(first)], costs_.layers(), ranges_[r], 1);
     if (!Wanted(stage.seconds)) return;
-    front.Add({stage.seconds, costs_.AllReduceSeconds(all_reduces_[r], first, layers_), -1,
+    front.Add({stage.seconds,
+               costs_.AllReduceSeconds(all_reduces_[r], cuts_[Index(first)], costs_.layers()), -1,
                static_cast<int32_t>(r), first});
   }
 
   std::vector<Partition> Collect(const std::vector<Slice>& level) const {
     Front best;
     for (size_t r = 0; r < ranges_.size(); ++r) {
-      const Slice& slice = level[r * static_cast<size_t>(layers_)];
+      const Slice& slice = level[r * static_cast<size_t>(blocks_)];
       for (int32_t k = 0; k < slice.count; ++k) {
         Point whole = pool_[static_cast<size_t>(slice.first + k)];
         whole.next = slice.first + k;
@@ -237,9 +270,9 @@ class Search {
     partition.all_reduce = pool_[static_cast<size_t>(start)].all_reduce;
     for (int32_t at = start; at >= 0; at = pool_[static_cast<size_t>(at)].next) {
       const Point& point = pool_[static_cast<size_t>(at)];
-      const int end = point.next < 0 ? layers_ : pool_[static_cast<size_t>(point.next)].first;
-      partition.stages.push_back(
-          {point.first, end, ranges_[static_cast<size_t>(point.range)], false});
+      const int end = point.next < 0 ? blocks_ : pool_[static_cast<size_t>(point.next)].first;
+      partition.stages.push_back({cuts_[Index(point.first)], cuts_[Index(end)],
+                                  ranges_[static_cast<size_t>(point.range)], false});
     }
     for (size_t s = 0; s < partition.stages.size(); ++s) {
       PartitionStage& stage = partition.stages[s];
@@ -251,7 +284,8 @@ class Search {
 
   const StageCosts& costs_;
   const PartitionOptions& options_;
-  const int layers_;
+  const std::vector<int> cuts_;  // where blocks of layers begin, and the end
+  int blocks_ = 0;
   std::vector<double> fractions_;
   std::vector<DeviceRange> ranges_;
   std::vector<StageCosts::Line> all_reduces_;

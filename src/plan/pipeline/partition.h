@@ -46,6 +46,9 @@ struct PartitionOptions {
   // Stages of at least `node` devices begin and hold whole nodes of so many, and smaller ones stay
   // inside a node; 1: no such rule.
   int node = 1;
+  // Of the cuts between layers at most so many are used: of each stretch of about equal work the
+  // one that the fewest bytes cross. 0: all.
+  int most_cuts = 0;
   // Anything whose M * bottleneck is above this is not wanted.
   double limit = 1e300;
   // A shorter all-reduce that saves no more than this part of the limit is not worth a place.

@@ -35,8 +35,10 @@ std::vector<int64_t> MicrobatchCounts(const Planning& planning) {
 PartitionOptions OptionsFor(const Cluster& cluster) {
   constexpr int kAny = 16;       // up to so many devices: any number of replicas, any left out
   constexpr int kOneByOne = 64;  // up to so many: devices one by one
+  constexpr int kMostCuts = 64;
   const int devices = cluster.device_count();
   PartitionOptions options;
+  options.most_cuts = kMostCuts;
   if (devices <= kAny) {
     options.most_skipped = devices;
     return options;

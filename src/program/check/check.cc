@@ -91,16 +91,31 @@ void CheckSegments(const Program& program, const CheckOptions& options, Verdict&
   }
 }
 
+namespace {
+
+// Repetitions that are all the same must leave nothing behind, so one is enough; of others, the
+// second shows what the first left, and the third whether that goes on growing.
+std::vector<Step> StepsToCheck(const Program& program) {
+  return UnrolledSteps(program, IsRelative(program) ? 3 : 1);
+}
+
+}  // namespace
+
+Verdict CheckMemory(const Program& program, const std::vector<int32_t>& like) {
+  Verdict verdict;
+  verdict.memory.resize(program.devices.size());
+  CheckBuffers(program, StepsToCheck(program), {}, like, verdict);
+  return verdict;
+}
+
 Verdict CheckProgram(const Program& program, const CheckOptions& options) {
-  // Repetitions that are all the same must leave nothing behind, so one is enough; of others, the
-  // second shows what the first left, and the third whether that goes on growing.
-  const std::vector<Step> steps = UnrolledSteps(program, IsRelative(program) ? 3 : 1);
+  const std::vector<Step> steps = StepsToCheck(program);
   Verdict verdict;
   verdict.memory.resize(program.devices.size());
   CheckSegments(program, options, verdict);
   if (!verdict.ok()) return verdict;  // the passes below rely on it
   CheckMessages(program, steps, verdict);
-  CheckBuffers(program, steps, options, verdict);
+  CheckBuffers(program, steps, options, {}, verdict);
   if (verdict.ok()) CheckProgress(program, steps, verdict);
   CheckCoverage(program, steps, options, verdict);
   return verdict;

@@ -65,4 +65,9 @@ struct CheckOptions {
 
 Verdict CheckProgram(const Program& program, const CheckOptions& options = {});
 
+// Buffers and memory alone, for those who weigh many Programs and check the chosen one whole.
+// like[d]: the first device whose list is the same but for which samples it has; only that one is
+// walked.
+Verdict CheckMemory(const Program& program, const std::vector<int32_t>& like);
+
 }  // namespace heddle

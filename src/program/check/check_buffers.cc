@@ -427,10 +427,15 @@ class BufferWalk {
 }  // namespace
 
 void CheckBuffers(const Program& program, const std::vector<Step>& steps,
-                  const CheckOptions& options, Verdict& verdict) {
+                  const CheckOptions& options, const std::vector<int32_t>& like, Verdict& verdict) {
   const bool relative = IsRelative(program);
   for (size_t d = 0; d < program.devices.size(); ++d) {
-    BufferWalk(program, relative, static_cast<int32_t>(d), options, verdict).Run(steps);
+    const size_t first = like.empty() ? d : static_cast<size_t>(like[d]);
+    if (first < d) {
+      verdict.memory[d] = verdict.memory[first];
+    } else {
+      BufferWalk(program, relative, static_cast<int32_t>(d), options, verdict).Run(steps);
+    }
   }
 }
 

@@ -17,7 +17,7 @@ void CheckSegments(const Program& program, const CheckOptions& options, Verdict&
 void CheckMessages(const Program& program, const std::vector<Step>& steps, Verdict& verdict);
 // Reads follow writes, nothing is used after it is freed; fills in the peaks.
 void CheckBuffers(const Program& program, const std::vector<Step>& steps,
-                  const CheckOptions& options, Verdict& verdict);
+                  const CheckOptions& options, const std::vector<int32_t>& like, Verdict& verdict);
 // Walks all devices together until they finish or all wait.
 void CheckProgress(const Program& program, const std::vector<Step>& steps, Verdict& verdict);
 // Every layer exactly once per sample, every weight updated.
