@@ -19,6 +19,7 @@ const std::vector<Planner>& Planners() {
       {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
       {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},
       {"1f1b", "pipeline: one forward, one backward", &PlanOneForwardOneBackward},
+      {"zb-h1", "pipeline: backward in two parts, one of which fills gaps", &PlanZbH1},
       {"interleaved", "pipeline: two runs of layers per device", &PlanInterleaved},
       {"pipedream", "PipeDream's stages and replicas, with a flush", &PlanPipeDream},
       {"dapple", "DAPPLE's stages, replicas and placement, early backward", &PlanDapple},

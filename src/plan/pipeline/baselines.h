@@ -21,6 +21,10 @@ Result<Plan> PlanGpipe(const Planning& planning);
 // The same stages, one forward and one backward in turn (Narayanan et al. 2019, with a flush).
 Result<Plan> PlanOneForwardOneBackward(const Planning& planning);
 
+// The same stages; backward in two parts, of which the weights' fills gaps, within 1F1B's memory
+// (Qi et al. 2023).
+Result<Plan> PlanZbH1(const Planning& planning);
+
 // Two runs of layers per device (Narayanan et al. 2021).
 Result<Plan> PlanInterleaved(const Planning& planning);
 

@@ -44,6 +44,20 @@ std::vector<TiedSum> TiedSums(const Candidate& c) {
   return sums;
 }
 
+// What is seen of a stage's all-reduce after its last backward: all buckets but one can go while
+// that is still under way.
+double ShownAllReduce(const Candidate& c, const PartitionStage& chunk) {
+  constexpr double kBucket = 25 << 20;
+  const double bytes = c.costs->table().ParameterBytes(chunk.first, chunk.end);
+  if (bytes == 0) return 0;
+  const double seconds =
+      c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end);
+  const double buckets = std::ceil(bytes / kBucket);
+  const LayerTable::Work work = WorkOfChunk(c, chunk);
+  const double hidden = (work.input + work.weight) * (buckets - 1) / buckets;
+  return std::max(seconds / buckets, seconds - hidden);
+}
+
 // Machines are stages and channels, each with its seconds for one microbatch.
 void FillEstimates(Candidate& c) {
   const auto microbatches = static_cast<double>(c.costs->microbatches());
@@ -177,19 +191,10 @@ PipeShape ShapeOf(const Candidate& c, bool split) {
 }
 
 double AfterOrder(const Candidate& c, const std::vector<double>& ends) {
-  constexpr double kBucket = 25 << 20;
   double end = 0;
   for (size_t k = 0; k < c.chunks.size(); ++k) {
-    const PartitionStage& chunk = c.chunks[k];
-    const double seconds =
-        c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end);
-    const double buckets =
-        std::ceil(c.costs->table().ParameterBytes(chunk.first, chunk.end) / kBucket);
-    const LayerTable::Work work = WorkOfChunk(c, chunk);
-    // All buckets but the last can go while the last backward is still under way.
-    const double hidden = buckets > 0 ? (work.input + work.weight) * (buckets - 1) / buckets : 0;
-    const double shown = buckets > 0 ? std::max(seconds / buckets, seconds - hidden) : 0;
-    end = std::max(end, ends[static_cast<size_t>(c.stage_of[k])] + shown);
+    const double stage_end = ends[static_cast<size_t>(c.stage_of[k])];
+    end = std::max(end, stage_end + ShownAllReduce(c, c.chunks[k]));
   }
   for (const TiedSum& sum : TiedSums(c)) {
     double start = 0;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -148,6 +149,18 @@ class Search {
     double seconds;  // until the last gradient is summed
   };
 
+  // Estimates leave out contention, which hits all partitions of a kind alike: some of every number
+  // of stages, the best first.
+  static std::vector<const Candidate*> Varied(const std::vector<Candidate>& sorted) {
+    std::map<int, size_t> seen;
+    std::vector<const Candidate*> varied;
+    for (const Candidate& candidate : sorted) {
+      if (candidate.estimate > kFar * sorted[0].estimate || varied.size() == kQuick) break;
+      if (seen[candidate.stages]++ < kOfEach) varied.push_back(&candidate);
+    }
+    return varied;
+  }
+
   // What the quickest of some orders made at once takes.
   static double QuickSeconds(const Candidate& candidate) {
     const PipeShape shape = ShapeOf(candidate, /*split=*/true);
@@ -179,9 +192,9 @@ class Search {
 
   // The best orders of the most promising; the fastest first.
   std::vector<Ordered> OrderCandidates() const {
-    const size_t some = std::min(kQuick, candidates_.size());
-    std::vector<std::pair<double, const Candidate*>> quick(some);
-    ForEach(some, [&](size_t k) { quick[k] = {QuickSeconds(candidates_[k]), &candidates_[k]}; });
+    const std::vector<const Candidate*> some = Varied(candidates_);
+    std::vector<std::pair<double, const Candidate*>> quick(some.size());
+    ForEach(some.size(), [&](size_t k) { quick[k] = {QuickSeconds(*some[k]), some[k]}; });
     std::stable_sort(quick.begin(), quick.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     // As many as there is time for: making orders takes time in proportion to their length.
@@ -239,10 +252,12 @@ class Search {
 
   // Estimates differ from what the simulator finds: keep some that look a little worse.
   static constexpr double kSlack = 1.15;
-  static constexpr size_t kQuick = 24;  // candidates that get a quick order
-  static constexpr size_t kLeast = 2;   // and the best orders, at least
+  static constexpr size_t kQuick = 32;  // candidates that get a quick order
+  static constexpr size_t kOfEach = 4;  // number of stages
+  static constexpr double kFar = 1.6;   // times the best estimate
+  static constexpr size_t kLeast = 4;   // and the best orders, at least
   static constexpr int64_t kWork = 2000;
-  static constexpr size_t kSimulated = 8, kAtOnce = 2;
+  static constexpr size_t kSimulated = 12, kAtOnce = 2;
   static constexpr int64_t kSearchItems = 20'000;
 
   const Planning& planning_;
