@@ -177,13 +177,22 @@ void Emulation::SleepForMessage(int32_t device, double bytes) const {
 
 // Lets everything happen that was due before `now`.
 void Emulation::CatchUp(double now) {
-  std::vector<int32_t> finished;
-  while (network_->NextTime() <= now) network_->Advance(network_->NextTime(), finished);
-  for (const int32_t id : finished) {
-    for (const FlowPtr& flow : in_flight_.at(id)) flow->done = true;
-    in_flight_.erase(id);
+  bool any = false;
+  for (double next = network_->NextTime(); next <= now; next = network_->NextTime()) {
+    std::vector<int32_t> finished;
+    network_->Advance(next, finished);
+    for (const int32_t id : finished) {
+      for (const FlowPtr& flow : in_flight_.at(id)) flow->done = true;
+      in_flight_.erase(id);
+      any = true;
+      for (auto& [group, queue] : groups_) {
+        if (queue.running != id) continue;
+        queue.running = -1;
+        StartNext(group, next);
+      }
+    }
   }
-  if (!finished.empty()) done_.notify_all();
+  if (any) done_.notify_all();
 }
 
 // Sleeps until the network has something to say.
@@ -225,21 +234,35 @@ Emulation::FlowPtr Emulation::PostCollective(int32_t device, const CollectiveCal
   size_t bytes = 0;
   for (const Payload& payload : call.in) bytes += payload.bytes;
   const std::lock_guard lock(mutex_);
-  auto& arriving = arriving_[call.group];
-  arriving[device].push_back(mine);
+  GroupQueue& queue = groups_[call.group];
+  queue.arriving[device].push_back(mine);
   const auto has_come = [](const auto& member) { return !member.second.empty(); };
-  const auto here = static_cast<size_t>(std::count_if(arriving.begin(), arriving.end(), has_come));
+  const auto here =
+      static_cast<size_t>(std::count_if(queue.arriving.begin(), queue.arriving.end(), has_come));
   if (here < group_sizes_[static_cast<size_t>(call.group)]) return mine;
-  const double now = Now();
-  CatchUp(now);
-  const int32_t id = next_id_++;
-  for (auto& member : arriving) {
-    in_flight_[id].push_back(member.second.front());
+  WaitingCollective collective{call.kind, bytes, {}};
+  for (auto& member : queue.arriving) {
+    collective.members.push_back(member.second.front());
     member.second.pop_front();
   }
-  network_->StartCollective(id, call.kind, call.group, Scaled(static_cast<double>(bytes)), now);
+  queue.waiting.push_back(std::move(collective));
+  const double now = Now();
+  CatchUp(now);
+  StartNext(call.group, now);
   started_.notify_all();
   return mine;
+}
+
+// Collectives of one group run one after the other, as program.md says.
+void Emulation::StartNext(int32_t group, double now) {
+  GroupQueue& queue = groups_[group];
+  if (queue.running >= 0 || queue.waiting.empty()) return;
+  const WaitingCollective next = std::move(queue.waiting.front());
+  queue.waiting.pop_front();
+  queue.running = next_id_++;
+  in_flight_[queue.running] = next.members;
+  network_->StartCollective(queue.running, next.kind, group,
+                            Scaled(static_cast<double>(next.bytes)), now);
 }
 
 }  // namespace heddle

@@ -73,9 +73,22 @@ class Emulation {
     std::deque<FlowPtr> sends, receives;
   };
 
+  // One that all members have come to.
+  struct WaitingCollective {
+    CollectiveKind kind;
+    size_t bytes;
+    std::vector<FlowPtr> members;
+  };
+  struct GroupQueue {
+    std::map<int32_t, std::deque<FlowPtr>> arriving;  // by device
+    std::deque<WaitingCollective> waiting;
+    int32_t running = -1;  // id
+  };
+
   FlowPtr PostMessage(int32_t from, int32_t to, int32_t tag, size_t bytes, bool sends);
   FlowPtr PostCollective(int32_t device, const CollectiveCall& call);
   double Now() const;  // modelled seconds
+  void StartNext(int32_t group, double now);
   void CatchUp(double now);
   void Loop();
   Bytes Scaled(double bytes) const;
@@ -97,8 +110,8 @@ class Emulation {
   int32_t next_id_ = 0;
   std::map<int32_t, std::vector<FlowPtr>> in_flight_;  // by id: everyone who waits for it
   std::map<std::tuple<int32_t, int32_t, int32_t>, Lane> lanes_;
-  std::map<int32_t, std::map<int32_t, std::deque<FlowPtr>>> arriving_;  // by group and device
-  std::thread thread_;                                                  // last: it uses the rest
+  std::map<int32_t, GroupQueue> groups_;
+  std::thread thread_;  // last: it uses the rest
 };
 
 }  // namespace heddle

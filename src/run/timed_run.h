@@ -26,6 +26,8 @@ struct TimedOptions {
 struct TimedResult {
   std::vector<double> seconds;  // by step, of the modelled cluster
   Timeline timeline;            // of the last step, likewise
+  int64_t deadlines = 0;        // ends of computes, and
+  int64_t missed = 0;           // how many came more than a millisecond late
 };
 
 // REQUIRES: the emulation is the Program's, and not paced yet.

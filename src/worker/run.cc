@@ -397,8 +397,8 @@ Result<RunResult> RunProfiled(const LoadedPlan& loaded, const RunConfig& config,
   }
   result.interrupted = result.timed_steps < config.steps;
   result.measured_iteration_seconds = MedianAfterFirst(std::move(timed.seconds));
-  result.deadlines = emulation->deadlines();
-  result.missed = emulation->missed();
+  result.deadlines = timed.deadlines;
+  result.missed = timed.missed;
   result.timeline = std::move(timed.timeline);
   return result;
 }

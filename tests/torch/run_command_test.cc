@@ -70,6 +70,31 @@ TEST(RunCommandTest, BadInput) {
   EXPECT_FALSE(std::filesystem::exists(folder / "bad"));
 }
 
+// A layer profile has no arithmetic: its devices keep time, or it is refused.
+TEST(RunCommandTest, ProfiledModels) {
+  const ScratchFolder folder;
+  const std::string plan = folder / "plan.json";
+  ASSERT_EQ(RunHeddle("plan --profile-batch 32 --model " HEDDLE_SOURCE_DIR
+                      "/examples/profiles/tiny.txt --cluster " +
+                      ClusterFile("mixed4") + " -o " + plan)
+                .exit_code,
+            0);
+  const Ran refused = RunHeddle("run " + plan + " --steps 2 --dir " + (folder / "refused"));
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.err, HasSubstr("--emulate"));
+  EXPECT_EQ(RunHeddle("verify " + plan).exit_code, 4);
+  const Ran ran =
+      RunHeddle("run " + plan + " --emulate --steps 4 --json --dir " + (folder / "run"));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json json = ParseJson(ran.out, "run").value();
+  EXPECT_EQ(json["steps"], 4);
+  EXPECT_EQ(json["emulated"], true);
+  const double predicted = json["predicted_iteration_seconds"].get<double>();
+  EXPECT_GT(json["measured_iteration_seconds"].get<double>(), 0.9 * predicted);
+  EXPECT_LT(json["measured_iteration_seconds"].get<double>(), 2 * predicted);
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/timeline.json"));
+}
+
 TEST(ProfileCommandTest, IsUsedByPlan) {
   const ScratchFolder folder;
   const std::string profile = folder / "profile.json";
