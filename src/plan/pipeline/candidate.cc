@@ -68,9 +68,7 @@ void FillEstimates(Candidate& c) {
     const double seconds = WorkOfChunk(c, chunk).whole();
     stages[static_cast<size_t>(c.stage_of[k])] += seconds;
     way += seconds;
-    all_reduce = std::max(
-        all_reduce,
-        c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end));
+    all_reduce = std::max(all_reduce, ShownAllReduce(c, chunk));
     if (k == 0 || c.stage_of[k] == c.stage_of[k - 1]) continue;
     const auto channel = c.costs->ChannelBetween(c.chunks[k - 1].devices, chunk.devices);
     slowest = std::max(slowest, c.costs->ChannelSeconds(channel, chunk.first));

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "plan/order/best_order.h"
 #include "plan/order/greedy_orders.h"
@@ -71,6 +72,7 @@ class Search {
       HEDDLE_RETURN_IF_ERROR(TryCandidates());
       if (best_.seconds() < 1e200) break;
     }
+    if (best_.seconds() > 1e200) HEDDLE_RETURN_IF_ERROR(TryTheLeastMemory());
     NoteRunnersUp();
     return std::move(best_).Take();
   }
@@ -99,26 +101,27 @@ class Search {
              std::abs(std::log2(b.microbatches) - std::log2(likely));
     });
     const PartitionOptions options = OptionsFor(*planning_.cluster);
-    std::mutex mutex;
-    ForEach(tasks.size(), [&](size_t k) {
-      PartitionOptions mine = options;
-      {
-        const std::lock_guard lock(mutex);
-        mine.limit = least_estimate_;
-      }
-      std::vector<Candidate> found = CandidatesOf(tasks[k], mine, memory_factor);
-      const std::lock_guard lock(mutex);
-      for (Candidate& candidate : found) {
-        least_estimate_ = std::min(least_estimate_, kSlack * candidate.estimate);
-        candidates_.push_back(std::move(candidate));
-      }
-    });
+    // The first sets the limit for the others, so that what is found does not depend on threads.
+    std::vector<std::vector<Candidate>> found(tasks.size());
+    PartitionOptions limited = options;
+    found[0] = CandidatesOf(tasks[0], options, memory_factor);
+    for (const Candidate& candidate : found[0]) {
+      limited.limit = std::min(limited.limit, kSlack * candidate.estimate);
+    }
+    ForEach(tasks.size() - 1,
+            [&](size_t k) { found[k + 1] = CandidatesOf(tasks[k + 1], limited, memory_factor); });
+    for (std::vector<Candidate>& some : found) {
+      std::move(some.begin(), some.end(), std::back_inserter(candidates_));
+    }
     std::stable_sort(
-        candidates_.begin(), candidates_.end(),
-        [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
+        candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+          return std::tuple(a.estimate, a.costs->microbatches(), a.stages, a.costs->order()) <
+                 std::tuple(b.estimate, b.costs->microbatches(), b.stages, b.costs->order());
+        });
     // Device orders that mirror each other give the same.
     const auto alike = [](const Candidate& a, const Candidate& b) {
-      return a.estimate == b.estimate && a.bound == b.bound && a.stages == b.stages;
+      return a.estimate == b.estimate && a.bound == b.bound && a.stages == b.stages &&
+             a.costs->microbatches() == b.costs->microbatches();
     };
     candidates_.erase(std::unique(candidates_.begin(), candidates_.end(), alike),
                       candidates_.end());
@@ -228,7 +231,8 @@ class Search {
   // Simulates a few at a time, until one fits and no other looks better.
   Status TryCandidates() {
     const std::vector<Ordered> ordered = OrderCandidates();
-    for (size_t k = 0; k < std::min(kSimulated, ordered.size()); k += kAtOnce) {
+    const size_t most = planning_.cluster->device_count() > kMany ? kAtOnce : kSimulated;
+    for (size_t k = 0; k < std::min(most, ordered.size()); k += kAtOnce) {
       std::vector<Plan> plans;
       const size_t end = std::min(ordered.size(), k + kAtOnce);
       for (size_t j = k; j < end; ++j) {
@@ -246,6 +250,27 @@ class Search {
     return Ok();
   }
 
+  // Nothing fits by the estimates: what needs least by its nature, to be tried all the same, or for
+  // the message to name what it lacks.
+  Status TryTheLeastMemory() {
+    FindCandidates(/*memory_factor=*/0);
+    std::map<std::pair<int64_t, int>, const Candidate*> deepest;  // by microbatches and stages
+    for (const Candidate& candidate : candidates_) {
+      if (static_cast<int>(candidate.chunks.size()) != candidate.stages) continue;
+      deepest.try_emplace({-candidate.costs->microbatches(), -candidate.stages}, &candidate);
+    }
+    int tried = 0;
+    for (const auto& [key, found] : deepest) {
+      if (++tried > 4) break;
+      Candidate candidate = *found;
+      for (PartitionStage& stage : candidate.chunks) stage.recompute = true;
+      const int microbatches = static_cast<int>(candidate.costs->microbatches());
+      HEDDLE_RETURN_IF_ERROR(best_.Try(
+          PlanOf(candidate, "1f1b", OneForwardOneBackward(candidate.stages, microbatches))));
+    }
+    return Ok();
+  }
+
   void NoteRunnersUp() {
     for (const std::string& text : runners_up_) best_.Note(text);
   }
@@ -258,13 +283,13 @@ class Search {
   static constexpr size_t kLeast = 4;   // and the best orders, at least
   static constexpr int64_t kWork = 2000;
   static constexpr size_t kSimulated = 12, kAtOnce = 2;
+  static constexpr int kMany = 256;  // devices: simulating takes seconds
   static constexpr int64_t kSearchItems = 20'000;
 
   const Planning& planning_;
   LayerTable table_;
   Best best_;
   std::vector<Candidate> candidates_;
-  double least_estimate_ = 1e300;
   std::vector<std::string> runners_up_;
 };
 
