@@ -46,7 +46,7 @@ std::string HashOfRun(const std::string& flags) {
 
 TEST(ProcessRunTest, TheSameBitsAsThreads) {
   const ScratchFolder folder;
-  for (const char* strategy : {"1f1b", "dp", "dp-proportional", "interleaved"}) {
+  for (const char* strategy : {"1f1b", "dp-proportional", "interleaved", "pipeline"}) {
     const std::string common =
         MakePlanFile(folder, strategy) + " --steps 4 --dir " + (folder / strategy);
     EXPECT_EQ(HashOfRun(common + "-p"), HashOfRun(common + "-t --threads")) << strategy;

@@ -32,7 +32,9 @@ TEST_P(VerifyTest, UnevenBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planners, VerifyTest,
-                         testing::Values("dp", "dp-proportional", "gpipe", "1f1b", "interleaved"),
+                         testing::Values("dp", "dp-proportional", "gpipe", "1f1b", "zb-h1",
+                                         "interleaved", "pipeline", "pipedream", "dapple",
+                                         "hetpipe"),
                          [](const auto& planner) {
                            std::string name = planner.param;
                            std::replace(name.begin(), name.end(), '-', '_');

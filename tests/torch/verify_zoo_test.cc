@@ -33,15 +33,16 @@ class VerifyZooTest : public testing::TestWithParam<Family> {
 };
 
 TEST_P(VerifyZooTest, EveryPlanner) {
-  for (const char* strategy : {"dp", "dp-proportional", "gpipe", "1f1b", "interleaved"}) {
-    const bool interleaved = strategy == std::string("interleaved");
+  for (const Planner& planner : Planners()) {
+    const std::string& strategy = planner.name;
+    const bool interleaved = strategy == "interleaved";
     const Planning planning =
         MakePlanning(GetParam().model, kBatch, Optimizer::kAdamW, interleaved ? 4 : 2, kClip);
     const Result<Plan> plan = MakePlan(strategy, planning);
     if (interleaved && !plan.ok()) continue;  // too few layers for two chunks a device
     ASSERT_TRUE(plan.ok()) << plan.error().ToString();
     ExpectParity(LowerPlan(plan.value(), planning.graph).value(), planning.graph,
-                 std::string(strategy) + " " + GetParam().model);
+                 strategy + " " + GetParam().model);
   }
 }
 
