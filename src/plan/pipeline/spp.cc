@@ -8,7 +8,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -164,6 +163,16 @@ class Search {
     return varied;
   }
 
+  // Split backwards fill gaps, but gradients of weights come later, and so do the all-reduces of
+  // replicas: there both are worth trying. One stage has no gaps.
+  static std::vector<bool> SplitsFor(const Candidate& candidate) {
+    if (candidate.stages == 1) return {false};
+    const bool replicas =
+        std::any_of(candidate.chunks.begin(), candidate.chunks.end(),
+                    [](const PartitionStage& chunk) { return chunk.devices.count > 1; });
+    return replicas ? std::vector<bool>{true, false} : std::vector<bool>{true};
+  }
+
   // What the quickest of some orders made at once takes.
   static double QuickSeconds(const Candidate& candidate) {
     const PipeShape shape = ShapeOf(candidate, /*split=*/true);
@@ -207,21 +216,23 @@ class Search {
       const Candidate& candidate = *quick[count++].second;
       work += candidate.costs->microbatches() * static_cast<int64_t>(candidate.chunks.size());
     }
-    std::vector<std::optional<Ordered>> found(count);
+    std::vector<std::vector<Ordered>> found(count);
     ForEach(count, [&](size_t k) {
       const Candidate& candidate = *quick[k].second;
-      const PipeShape shape = ShapeOf(candidate, /*split=*/true);
-      OrderOptions options;
-      options.search_items = kSearchItems;
-      Result<OrderChoice> choice = BestOrder(shape, options);
-      if (!choice.ok()) return;
-      OrderChoice::Best best = std::move(choice.value().best);
-      const double seconds = AfterOrder(candidate, TimeOrders(shape, best.orders).value().ends);
-      found[k] = Ordered{&candidate, std::move(best), seconds};
+      for (const bool split : SplitsFor(candidate)) {
+        const PipeShape shape = ShapeOf(candidate, split);
+        OrderOptions options;
+        options.search_items = kSearchItems;
+        Result<OrderChoice> choice = BestOrder(shape, options);
+        if (!choice.ok()) continue;
+        OrderChoice::Best best = std::move(choice.value().best);
+        const double seconds = AfterOrder(candidate, TimeOrders(shape, best.orders).value().ends);
+        found[k].push_back({&candidate, std::move(best), seconds});
+      }
     });
     std::vector<Ordered> ordered;
-    for (std::optional<Ordered>& one : found) {
-      if (one) ordered.push_back(*std::move(one));
+    for (std::vector<Ordered>& some_orders : found) {
+      std::move(some_orders.begin(), some_orders.end(), std::back_inserter(ordered));
     }
     std::stable_sort(ordered.begin(), ordered.end(),
                      [](const Ordered& a, const Ordered& b) { return a.seconds < b.seconds; });
@@ -281,8 +292,8 @@ class Search {
   static constexpr size_t kOfEach = 4;  // number of stages
   static constexpr double kFar = 1.6;   // times the best estimate
   static constexpr size_t kLeast = 4;   // and the best orders, at least
-  static constexpr int64_t kWork = 2000;
-  static constexpr size_t kSimulated = 12, kAtOnce = 2;
+  static constexpr int64_t kWork = 4000;
+  static constexpr size_t kSimulated = 16, kAtOnce = 2;
   static constexpr int kMany = 256;  // devices: simulating takes seconds
   static constexpr int64_t kSearchItems = 20'000;
 
