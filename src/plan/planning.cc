@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <limits>
 #include <map>
-#include <thread>
 
 #include "base/text.h"
 #include "plan/bounds.h"
+#include "plan/two_threads.h"
 #include "program/lower/lower.h"
 #include "program/plan/row_shares.h"
 
@@ -264,15 +263,8 @@ Result<Best::Outcome> Best::Try(Plan plan) {
 
 Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans) {
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t k = next++; k < plans.size(); k = next++) {
-      evaluations[k] = EvaluateQuickly(planning_, plans[k]);
-    }
-  };
-  std::thread other(work);
-  work();
-  other.join();
+  ForEachOnTwoThreads(plans.size(),
+                      [&](size_t k) { evaluations[k] = EvaluateQuickly(planning_, plans[k]); });
   std::vector<Outcome> outcomes;
   for (size_t k = 0; k < plans.size(); ++k) {
     if (!evaluations[k]->ok()) return evaluations[k]->error();

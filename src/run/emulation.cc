@@ -98,15 +98,17 @@ class PacedCommunicator final : public Communicator {
     const size_t bytes = payload.bytes;
     TicketPtr real = inner_.Send(peer, tag, std::move(payload));
     if (!Paced(tag)) return real;
+    auto modelled = emulation_.PostMessage(device_, peer, tag, bytes, true);
     emulation_.SleepForMessage(device_, static_cast<double>(bytes));
-    return Both(std::move(real), emulation_.PostMessage(device_, peer, tag, bytes, true));
+    return Both(std::move(real), std::move(modelled));
   }
   TicketPtr Receive(int32_t peer, int32_t tag, Payload payload) override {
     const size_t bytes = payload.bytes;
     TicketPtr real = inner_.Receive(peer, tag, std::move(payload));
     if (!Paced(tag)) return real;
+    auto modelled = emulation_.PostMessage(peer, device_, tag, bytes, false);
     emulation_.SleepForMessage(device_, static_cast<double>(bytes));
-    return Both(std::move(real), emulation_.PostMessage(peer, device_, tag, bytes, false));
+    return Both(std::move(real), std::move(modelled));
   }
   TicketPtr Collective(CollectiveCall call) override {
     if (!Paced(0)) return inner_.Collective(std::move(call));

@@ -27,7 +27,7 @@ struct CompiledOp {
   OpCode code;
   bool holds_up = false;  // communication `on compute`
   EventKind event = EventKind::kOther;
-  double seconds = 0;  // compute; of communication, the device's own part in it, before it goes
+  double seconds = 0;  // compute; of communication, the device's own part in it
   int32_t label = 0;
   int32_t microbatch = -1;
   int32_t first_slot = 0;  // into CompiledList::slots; it waits for all of them

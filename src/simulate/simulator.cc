@@ -118,7 +118,7 @@ class Engine {
         DeviceState& state = devices_[static_cast<size_t>(device)];
         state.computing = false;
         const CompiledOp& op = state.list->ops[state.index];
-        if (op.code != OpCode::kCompute) {
+        if (op.code == OpCode::kCollective) {
           Post(device, state, op, state.list->slots.data() + op.first_slot);
         }
         ++state.index;
@@ -204,11 +204,14 @@ class Engine {
         return;
       }
       ++result_.instructions;
+      // A device that moves its messages itself: a collective's bytes before they go, for it copies
+      // and adds in between; a message's while they go.
+      const bool whole = op.code == OpCode::kCompute || op.code == OpCode::kCollective;
+      if (!whole || op.seconds == 0) Post(device, state, op, slots);
       if (op.code == OpCode::kCompute || op.seconds > 0) {
         StartCompute(device, state, op);
         return;
       }
-      Post(device, state, op, slots);
       ++state.index;
     }
   }

@@ -80,6 +80,35 @@ on 1
   EXPECT_EQ(LaneText(sim, "a:0 network", 1), "x 4-5");
 }
 
+TEST(SimulatorTest, MessageBandwidthOfMessages) {
+  const Cluster cluster = ClusterOf(R"(message_bandwidth = "500 B/s"
+[[node]]
+name = "a"
+devices = [{ type = "gpu", count = 2 }]
+link = { bandwidth = "1 kB/s" }
+)");
+  const std::string text = R"(heddle-program 1
+strategy test
+samples 1 as 1
+updates 0
+layers 0
+device 0 "a:0" holds x
+device 1 "a:1"
+tensor x f32[250] state
+segment One other time 1 s
+body
+on 0
+  send x to 1
+  compute One
+on 1
+  recv x from 0
+  free x
+)";
+  const Simulation sim = SimulationOf(text, cluster, {.repetitions = 1});
+  EXPECT_EQ(LaneText(sim, "a:0 compute", 1), "x 0-2, One 2-3");
+  EXPECT_EQ(LaneText(sim, "a:0 network", 1), "x 0-1");
+}
+
 TEST(SimulatorTest, LinkModels) {
   const std::string text = FourDevices(kTwoMessages);
   const auto first = [&](LinkModel links) {

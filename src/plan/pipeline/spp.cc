@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <thread>
 #include <tuple>
 
 #include "plan/order/best_order.h"
@@ -17,6 +15,7 @@
 #include "plan/order/orders.h"
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/device_order.h"
+#include "plan/two_threads.h"
 
 namespace heddle {
 namespace {
@@ -107,8 +106,9 @@ class Search {
     for (const Candidate& candidate : found[0]) {
       limited.limit = std::min(limited.limit, kSlack * candidate.estimate);
     }
-    ForEach(tasks.size() - 1,
-            [&](size_t k) { found[k + 1] = CandidatesOf(tasks[k + 1], limited, memory_factor); });
+    ForEachOnTwoThreads(tasks.size() - 1, [&](size_t k) {
+      found[k + 1] = CandidatesOf(tasks[k + 1], limited, memory_factor);
+    });
     for (std::vector<Candidate>& some : found) {
       std::move(some.begin(), some.end(), std::back_inserter(candidates_));
     }
@@ -190,23 +190,13 @@ class Search {
     return least;
   }
 
-  // Calls work(k) for every k below count, by two threads.
-  template <class Work>
-  static void ForEach(size_t count, const Work& work) {
-    std::atomic<size_t> next{0};
-    const auto loop = [&] {
-      for (size_t k = next++; k < count; k = next++) work(k);
-    };
-    std::thread other(loop);
-    loop();
-    other.join();
-  }
-
   // The best orders of the most promising; the fastest first.
   std::vector<Ordered> OrderCandidates() const {
     const std::vector<const Candidate*> some = Varied(candidates_);
     std::vector<std::pair<double, const Candidate*>> quick(some.size());
-    ForEach(some.size(), [&](size_t k) { quick[k] = {QuickSeconds(*some[k]), some[k]}; });
+    ForEachOnTwoThreads(some.size(), [&](size_t k) {
+      quick[k] = {QuickSeconds(*some[k]), some[k]};
+    });
     std::stable_sort(quick.begin(), quick.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     // As many as there is time for: making orders takes time in proportion to their length.
@@ -217,7 +207,7 @@ class Search {
       work += candidate.costs->microbatches() * static_cast<int64_t>(candidate.chunks.size());
     }
     std::vector<std::vector<Ordered>> found(count);
-    ForEach(count, [&](size_t k) {
+    ForEachOnTwoThreads(count, [&](size_t k) {
       const Candidate& candidate = *quick[k].second;
       for (const bool split : SplitsFor(candidate)) {
         const PipeShape shape = ShapeOf(candidate, split);
