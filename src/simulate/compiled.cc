@@ -242,10 +242,13 @@ int32_t Compiler::SlotOf(int32_t device, const BufferKey& key) {
   return slots.try_emplace(key, static_cast<int32_t>(slots.size())).first->second;
 }
 
+int32_t Compiler::PairOf(int32_t from, int32_t to) {
+  return pairs_.try_emplace(Pack(from, to), static_cast<int32_t>(pairs_.size())).first->second;
+}
+
 int32_t Compiler::LaneOf(int32_t from, int32_t to, int32_t tag) {
-  const int32_t pair =
-      pairs_.try_emplace(Pack(from, to), static_cast<int32_t>(pairs_.size())).first->second;
-  return lanes_.try_emplace(Pack(pair, tag), static_cast<int32_t>(lanes_.size())).first->second;
+  return lanes_.try_emplace(Pack(PairOf(from, to), tag), static_cast<int32_t>(lanes_.size()))
+      .first->second;
 }
 
 int32_t Compiler::AddFlow(const CommCost& cost) {
@@ -262,6 +265,7 @@ int32_t Compiler::MessageFlow(int32_t from, int32_t to, Bytes bytes) {
     found->second = AddFlow(network_.Transfer(devices_[static_cast<size_t>(from)],
                                               devices_[static_cast<size_t>(to)], bytes));
     flows_.back()->payload = bytes;
+    flows_.back()->spec.stream = PairOf(from, to);
   }
   return found->second;
 }

@@ -84,6 +84,7 @@ class Compiler {
   void Compile(int32_t device, const Step& step, CompiledList& list);
   CompiledOp CompileOp(int32_t device, const Step& step, const Instruction& in, CompiledList& list);
   int32_t SlotOf(int32_t device, const BufferKey& key);
+  int32_t PairOf(int32_t from, int32_t to);
   int32_t LaneOf(int32_t from, int32_t to, int32_t tag);
   int32_t MessageFlow(int32_t from, int32_t to, Bytes bytes);
   int32_t CollectiveFlow(int32_t device, const Instruction& in);

@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <queue>
+#include <unordered_map>
 
 namespace heddle {
 namespace {
@@ -32,7 +33,8 @@ class SharedNetwork final : public Network {
   void Start(int32_t id, const FlowSpec& spec, double now) override {
     if (static_cast<size_t>(id) >= flows_.size()) flows_.resize(static_cast<size_t>(id) + 1);
     Flow& flow = flows_[static_cast<size_t>(id)];
-    flow = Flow{spec, 0, spec.work, now, flow.version + 1, false, 0};
+    flow = Flow{spec, 0, spec.work, now, flow.version + 1};
+    if (spec.stream >= 0) streams_[spec.stream].push_back(id);
     if (spec.latency > 0) {
       Push(now + spec.latency, id, flow.version);
     } else {
@@ -53,8 +55,8 @@ class SharedNetwork final : public Network {
       if (!flow.moving) {
         Join(alarm.id, now);
       } else {
-        Leave(alarm.id, now);
         done.push_back(alarm.id);
+        Leave(alarm.id, now);
       }
     }
   }
@@ -66,6 +68,7 @@ class SharedNetwork final : public Network {
     double left = 0;  // work, at time `since`
     double since = 0;
     uint32_t version = 0;  // of its alarm; older alarms are stale
+    bool ready = false;    // its latency is over
     bool moving = false;
     uint64_t mark = 0;  // of the last traversal that saw it
   };
@@ -78,7 +81,14 @@ class SharedNetwork final : public Network {
     alarms_.push({time, order_++, id, version});
   }
 
+  // Moves it, or leaves it in its stream behind those that came earlier.
   void Join(int32_t id, double now) {
+    Flow& flow = flows_[static_cast<size_t>(id)];
+    flow.ready = true;
+    if (flow.spec.stream < 0 || streams_[flow.spec.stream].front() == id) Move(id, now);
+  }
+
+  void Move(int32_t id, double now) {
     Flow& flow = flows_[static_cast<size_t>(id)];
     flow.moving = true;
     flow.since = now;
@@ -102,6 +112,14 @@ class SharedNetwork final : public Network {
       for (const int32_t other : on_wire_[static_cast<size_t>(load.wire)]) {
         if (flows_[static_cast<size_t>(other)].mark != traversal_) ShareComponent(other, now);
       }
+    }
+    if (flow.spec.stream >= 0) MoveNext(streams_[flow.spec.stream], now);
+  }
+
+  void MoveNext(std::deque<int32_t>& stream, double now) {
+    stream.pop_front();
+    if (!stream.empty() && flows_[static_cast<size_t>(stream.front())].ready) {
+      Move(stream.front(), now);
     }
   }
 
@@ -161,6 +179,7 @@ class SharedNetwork final : public Network {
   std::vector<double> bandwidths_;
   std::vector<std::vector<int32_t>> on_wire_;
   std::vector<Flow> flows_;
+  std::unordered_map<int32_t, std::deque<int32_t>> streams_;  // flows that move or wait
   mutable AlarmQueue alarms_;
   uint64_t order_ = 0;
   uint64_t traversal_ = 0;

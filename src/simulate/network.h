@@ -1,6 +1,7 @@
 // Network: how communications in flight share the wires, under one of three models.
 //
-//   shared     max-min fair sharing of every wire (fair_share.h)
+//   shared     max-min fair sharing of every wire (fair_share.h); the messages of one stream, from
+//              one device to another, go one after the other, as on a connection
 //   exclusive  a flow has all its wires to itself; flows are served in the order they became ready,
 //              and a flow that waits keeps later ones off its wires
 //   channels   as the pipeline papers assume: a channel between two stages carries one microbatch
@@ -33,6 +34,7 @@ struct FlowSpec {
   double cap = 0;        // rate when alone; 0: only the wires limit it
   double seconds = 0;    // latency and movement when alone
   int32_t channel = -1;  // channels model: the exclusive resource it uses, -1: none
+  int32_t stream = -1;   // shared model: flows of one stream move in the order they started
 };
 
 // What a communication of this cost needs of the wires. Its loads are written into `loads`, which

@@ -19,7 +19,8 @@ class EmulatedNetwork final : public NetworkModel {
         network_(MakeNetwork(links, Bandwidths(cluster), 0)) {}
 
   void StartMessage(int32_t id, int32_t from, int32_t to, Bytes bytes, double now) override {
-    Start(id, cost_.Transfer(IdOf(from), IdOf(to), bytes), now);
+    const auto devices = static_cast<int32_t>(devices_.size());
+    Start(id, cost_.Transfer(IdOf(from), IdOf(to), bytes), from * devices + to, now);
   }
 
   void StartCollective(int32_t id, CollectiveKind kind, int32_t group, Bytes bytes,
@@ -27,7 +28,7 @@ class EmulatedNetwork final : public NetworkModel {
     std::vector<DeviceId> members;
     for (const int32_t device : program_.group(group).devices) members.push_back(IdOf(device));
     const std::vector<Bytes> sizes = {bytes};
-    Start(id, cost_.Collective({kind, members, sizes, all_reduce_, 0}), now);
+    Start(id, cost_.Collective({kind, members, sizes, all_reduce_, 0}), -1, now);
   }
 
   double NextTime() const override { return network_->NextTime(); }
@@ -47,8 +48,10 @@ class EmulatedNetwork final : public NetworkModel {
 
   DeviceId IdOf(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
 
-  void Start(int32_t id, const CommCost& cost, double now) {
-    network_->Start(id, FlowOf(cost, loads_[id]), now);
+  void Start(int32_t id, const CommCost& cost, int32_t stream, double now) {
+    FlowSpec flow = FlowOf(cost, loads_[id]);
+    flow.stream = stream;
+    network_->Start(id, flow, now);
   }
 
   const Program& program_;

@@ -49,21 +49,21 @@ TEST(GoldenTimesTest, UnevenSharesOverAChannel) {
 }
 
 // Shared, both directions: three flows of 512, 256 and 256 bytes start at 3, three more at 6.
-//   from 3: 1/3 each, the short ones end at 6;   from 6: four flows, 1/4 each, until 10;
-//   the second long one alone until 11.
-// Back: b:1 at 12 and at 18 (two flows of 1 ms, together 2), b:0 at 16 and 22 (2 ms alone).
+//   from 3: 1/3 each, the short ones end at 6;   from 6: the rest of the long one and two short
+//   ones, 1/3 each, until 9; the second long one, behind the first till then, alone until 11.
+// Back: b:1 at 12 and at 18 (two flows of 1 ms, together 2), b:0 at 15 and 21 (2 ms alone).
 TEST(GoldenTimesTest, UnevenSharesOverASharedLink) {
   const Simulation sim = Golden("2-uneven-shares", TwoNodes("256 kB/s"));
-  EXPECT_EQ(LaneText(sim, "a:0 network"), "x1#0 3-6, x1#0 3-10, x1#1 6-10, x1#1 6-11, g0 27-27");
+  EXPECT_EQ(LaneText(sim, "a:0 network"), "x1#0 3-6, x1#0 3-9, x1#1 6-9, x1#1 6-11, g0 26-26");
   EXPECT_EQ(LaneText(sim, "b:0 compute"),
-            "F1.0#0 10-12, B1.0#0 12-16, F1.0#1 16-18, B1.0#1 18-22, U1 24-24");
+            "F1.0#0 9-11, B1.0#0 11-15, F1.0#1 15-17, B1.0#1 17-21, U1 23-23");
   EXPECT_EQ(LaneText(sim, "b:1 compute"),
-            "F1.1#0 6-8, B1.1#0 8-12, F1.1#1 12-14, B1.1#1 14-18, U1 22-22");
+            "F1.1#0 6-8, B1.1#0 8-12, F1.1#1 12-14, B1.1#1 14-18, U1 21-21");
   EXPECT_EQ(LaneText(sim, "a:0 compute"),
-            "F0.0#0 0-3, F0.0#1 3-6, B0.0#0 18-21, B0.0#1 24-27, U0 27-27");
+            "F0.0#0 0-3, F0.0#1 3-6, B0.0#0 17-20, B0.0#1 23-26, U0 26-26");
   EXPECT_EQ(LaneText(sim, "a:1 compute"),
-            "F0.1#0 0-3, F0.1#1 3-6, B0.1#0 14-17, B0.1#1 20-23, U0 27-27");
-  EXPECT_NEAR(sim.makespan.value, 27 * kMs, kSlack);
+            "F0.1#0 0-3, F0.1#1 3-6, B0.1#0 14-17, B0.1#1 20-23, U0 26-26");
+  EXPECT_NEAR(sim.makespan.value, 26 * kMs, kSlack);
 }
 
 // Exclusive: one flow after the other in the order they were posted.

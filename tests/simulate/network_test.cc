@@ -18,6 +18,7 @@ struct TestFlow {
   double latency = 0;
   double cap = 0;
   int32_t channel = -1;
+  int32_t stream = -1;
 };
 
 double AloneSeconds(const TestFlow& flow, const std::vector<double>& wires) {
@@ -45,10 +46,10 @@ std::vector<double> FinishTimes(LinkModel model, const std::vector<double>& wire
       for (const int32_t id : done) finish[static_cast<size_t>(id)] = event;
     } else {
       const TestFlow& flow = flows[next];
-      network->Start(
-          static_cast<int32_t>(next++),
-          {&flow.loads, flow.work, flow.latency, flow.cap, AloneSeconds(flow, wires), flow.channel},
-          start);
+      network->Start(static_cast<int32_t>(next++),
+                     {&flow.loads, flow.work, flow.latency, flow.cap, AloneSeconds(flow, wires),
+                      flow.channel, flow.stream},
+                     start);
     }
   }
 }
@@ -111,6 +112,20 @@ TEST(SharedNetworkTest, Weights) {
 TEST(SharedNetworkTest, ApartFlowsDoNotDisturbEachOther) {
   EXPECT_EQ(Shared({100, 100}, {{0, 100, {{0, 1}}}, {0.25, 50, {{1, 1}}}, {0.5, 25, {{0, 1}}}}),
             "1.25 0.75 1");
+}
+
+// The messages of one device to another go one after the other: the second of stream 0 starts when
+// the first is there, its latency over by then. Stream 1 takes its half throughout.
+TEST(SharedNetworkTest, MessagesOfAStreamQueue) {
+  const std::vector<FlowLoad> wire = {{0, 1}};
+  EXPECT_EQ(Shared({100}, {{0, 100, wire, 0.5, 0, -1, 0}, {0.25, 50, wire, 0.5, 0, -1, 0}}),
+            "1.5 2");
+  EXPECT_EQ(Shared({100}, {{0, 100, wire, 0, 0, -1, 0},
+                           {0, 100, wire, 0, 0, -1, 0},
+                           {0, 100, wire, 0, 0, -1, 1}}),
+            "2 3 2");
+  // A message that is not ready yet keeps its place.
+  EXPECT_EQ(Shared({100}, {{0, 100, wire, 0.5, 0, -1, 0}, {0, 50, wire, 0, 0, -1, 0}}), "1.5 2");
 }
 
 std::string Exclusive(const std::vector<double>& wires, const std::vector<TestFlow>& flows) {

@@ -147,27 +147,27 @@ void AddToPlatform(const Case& test, size_t number, s4u::NetZone* zone, std::vec
     links.back()->set_latency(0)->seal();
   }
   ends.assign(test.flows.size(), -1);
-  std::map<std::pair<int, int>, bool> routed;
+  std::map<std::pair<int, int>, std::vector<size_t>> streams;
   for (size_t k = 0; k < test.flows.size(); ++k) {
-    const TestFlow& flow = test.flows[k];
-    s4u::Host* from = hosts[static_cast<size_t>(flow.from)];
-    s4u::Host* to = hosts[static_cast<size_t>(flow.to)];
-    const Route& route = test.RouteOf(flow);
-    if (!routed[{flow.from, flow.to}]) {
-      std::vector<s4u::LinkInRoute> path;
-      for (const WireId wire : route.wires) {
-        path.emplace_back(links[static_cast<size_t>(wire.value)]);
+    streams[{test.flows[k].from, test.flows[k].to}].push_back(k);
+  }
+  for (const auto& [pair, stream] : streams) {
+    s4u::Host* from = hosts[static_cast<size_t>(pair.first)];
+    s4u::Host* to = hosts[static_cast<size_t>(pair.second)];
+    const Route& route = test.RouteOf(test.flows[stream[0]]);
+    std::vector<s4u::LinkInRoute> path;
+    for (const WireId wire : route.wires) path.emplace_back(links[static_cast<size_t>(wire.value)]);
+    zone->add_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, path, false);
+    // Messages from one device to another go one after the other.
+    const auto send_all = [from, to, &flows = test.flows, &ends, latency = route.latency.value,
+                           mine = stream] {
+      for (const size_t k : mine) {
+        s4u::this_actor::sleep_until(flows[k].start + latency);
+        s4u::Comm::sendto(from, to, static_cast<uint64_t>(flows[k].bytes));
+        ends[k] = s4u::Engine::get_clock();
       }
-      zone->add_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, path, false);
-      routed[{flow.from, flow.to}] = true;
-    }
-    const double start = flow.start + route.latency.value;
-    const auto bytes = static_cast<uint64_t>(flow.bytes);
-    s4u::Actor::create(fmt::format("c{}.f{}", number, k), from, [=, &ends] {
-      s4u::this_actor::sleep_until(start);
-      s4u::Comm::sendto(from, to, bytes);
-      ends[k] = s4u::Engine::get_clock();
-    });
+    };
+    s4u::Actor::create(fmt::format("c{}.{}-{}", number, pair.first, pair.second), from, send_all);
   }
 }
 
