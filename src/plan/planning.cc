@@ -158,37 +158,42 @@ std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
   return like;
 }
 
-Result<Evaluation> EvaluateWith(const Planning& planning, const Plan& plan, bool keep_events,
-                                bool quick) {
+Result<Program> Lowered(const Planning& planning, const Plan& plan) {
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), "plan"));
   HEDDLE_RETURN_IF_ERROR(CheckDevices(plan, *planning.cluster, "plan"));
-  HEDDLE_ASSIGN(Program program, LowerPlan(plan, planning.graph));
-  Evaluation evaluation;
-  evaluation.verdict = quick ? CheckMemory(program, DevicesAlike(plan, program))
-                             : CheckProgram(program, {&planning.graph, {}});
-  for (const Finding& finding : evaluation.verdict.findings) {
-    return Error{ErrorKind::kInternal, "program",
-                 fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
-  }
-  evaluation.program = std::move(program);
-  FindLack(*planning.cluster, evaluation);
-  if (evaluation.lacks.value > 0) return evaluation;
+  return LowerPlan(plan, planning.graph);
+}
+
+Result<Simulation> Simulated(const Planning& planning, const Program& program, bool keep_events) {
   const OpCost cost = planning.cost();
-  HEDDLE_ASSIGN(const SegmentSeconds seconds,
-                CostSegments(evaluation.program, *planning.cluster, &cost));
-  HEDDLE_ASSIGN(evaluation.simulation, Simulate(evaluation.program, *planning.cluster, seconds,
-                                                {planning.options.links, keep_events, 0}));
-  return evaluation;
+  HEDDLE_ASSIGN(const SegmentSeconds seconds, CostSegments(program, *planning.cluster, &cost));
+  return Simulate(program, *planning.cluster, seconds, {planning.options.links, keep_events, 0});
 }
 
 }  // namespace
 
 Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events) {
-  return EvaluateWith(planning, plan, keep_events, /*quick=*/false);
+  Evaluation evaluation;
+  HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
+  evaluation.verdict = CheckProgram(evaluation.program, {&planning.graph, {}});
+  for (const Finding& finding : evaluation.verdict.findings) {
+    return Error{ErrorKind::kInternal, "program",
+                 fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
+  }
+  FindLack(*planning.cluster, evaluation);
+  if (evaluation.lacks.value > 0) return evaluation;
+  HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, keep_events));
+  return evaluation;
 }
 
-Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan) {
-  return EvaluateWith(planning, plan, /*keep_events=*/false, /*quick=*/true);
+Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, Seconds limit) {
+  Evaluation evaluation;
+  HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
+  HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, false));
+  if (evaluation.simulation.iteration >= limit) return evaluation;
+  evaluation.verdict = CheckMemory(evaluation.program, DevicesAlike(plan, evaluation.program));
+  FindLack(*planning.cluster, evaluation);
+  return evaluation;
 }
 
 Result<Evaluation> EvaluateFitting(const Planning& planning, const Plan& plan, bool keep_events) {
@@ -257,14 +262,16 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
 }
 
 Result<Best::Outcome> Best::Try(Plan plan) {
-  HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan));
+  HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{seconds()}));
   return Consider(std::move(plan), evaluation);
 }
 
 Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans) {
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
-  ForEachOnTwoThreads(plans.size(),
-                      [&](size_t k) { evaluations[k] = EvaluateQuickly(planning_, plans[k]); });
+  const Seconds limit{seconds()};
+  ForEachOnTwoThreads(plans.size(), [&](size_t k) {
+    evaluations[k] = EvaluateQuickly(planning_, plans[k], limit);
+  });
   std::vector<Outcome> outcomes;
   for (size_t k = 0; k < plans.size(); ++k) {
     if (!evaluations[k]->ok()) return evaluations[k]->error();

@@ -73,8 +73,9 @@ struct Evaluation {
 Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events);
 
 // The same for one of many: of the checks only memory, and that of one device where several have
-// the same work. Whoever keeps the plan must Evaluate it.
-Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan);
+// the same work; none at all when the plan takes `limit` or longer. Whoever keeps the plan must
+// Evaluate it.
+Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, Seconds limit);
 
 // The same, with too little memory as an infeasible error.
 Result<Evaluation> EvaluateFitting(const Planning& planning, const Plan& plan, bool keep_events);

@@ -47,11 +47,12 @@ bool IsRelative(const Program& program);
 template <>
 struct std::hash<heddle::BufferKey> {
   size_t operator()(const heddle::BufferKey& key) const {
-    uint64_t h = static_cast<uint32_t>(key.tensor);
+    uint64_t h = 0;
     const auto mix = [&h](uint64_t value) {
       h = (h ^ value) * 0x9e3779b97f4a7c15ULL;
       h ^= h >> 29;
     };
+    mix(static_cast<uint32_t>(key.tensor));
     mix(static_cast<uint64_t>(key.microbatch));
     mix(static_cast<uint64_t>(key.version));
     mix((static_cast<uint64_t>(static_cast<uint32_t>(key.form)) << 32) |

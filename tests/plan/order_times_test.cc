@@ -9,6 +9,7 @@
 #include "plan/order/chain_steps.h"
 #include "plan/order/greedy_orders.h"
 #include "plan/order/orders.h"
+#include "plan/order/pipe_run.h"
 
 namespace heddle {
 namespace {
@@ -84,6 +85,44 @@ TEST(OrderTimesTest, ListOrderKeepsItsPromise) {
     const auto orders = WarmUpOrders(ListInFlight(shape.stages), shape.microbatches);
     EXPECT_LE(Makespan(shape, orders), (shape.microbatches + 4 * shape.stages - 4) * busiest)
         << seed;
+  }
+}
+
+// Goes down the lists, one event after the other.
+class DownTheLists : public PipeRun::Chooser {
+ public:
+  DownTheLists(const PipeShape& shape, const std::vector<WorkOrder>& orders)
+      : orders_(orders), places_(shape.PlacesByStage()), next_(orders.size(), 0) {}
+  std::optional<PlacedWork> Next(const PipeRun& run, int stage) override {
+    if (next_[stage] == orders_[stage].size()) return std::nullopt;
+    const WorkItem& item = orders_[stage][next_[stage]];
+    const PlacedWork work{item.kind, places_[stage][item.chunk], item.microbatch};
+    if (!run.Ready(work)) return std::nullopt;
+    ++next_[stage];
+    return work;
+  }
+
+ private:
+  const std::vector<WorkOrder>& orders_;
+  std::vector<std::vector<int>> places_;
+  std::vector<size_t> next_;
+};
+
+TEST(OrderTimesTest, ListsAndEventsAgree) {
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    PipeShape shape = RandomShape(seed, 6, 12);
+    shape.half_duplex = false;
+    if (!shape.HasRoom()) continue;
+    const std::vector<WorkOrder> orders = GreedyOrders(shape, {.forward_first = seed % 2 == 0});
+    const OrderTimes times = TimeOrders(shape, orders).value();
+    DownTheLists chooser(shape, orders);
+    PipeRun run(shape);
+    run.Run(chooser);
+    for (int s = 0; s < shape.stages; ++s) {
+      EXPECT_EQ(times.ends[s], run.last_end(s)) << seed;
+      EXPECT_EQ(times.spans[s], run.last_end(s) - run.first_start(s)) << seed;
+      EXPECT_EQ(times.peaks[s], run.peak(s)) << seed;
+    }
   }
 }
 

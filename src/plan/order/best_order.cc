@@ -43,9 +43,15 @@ class Candidates {
       Add("interleaved",
           InterleavedOrders(shape_.stages, shape_.places() / shape_.stages, shape_.microbatches));
     }
-    if (layout == Layout::kVShaped && shape_.split) AddVShaped();
     Add("event-driven", EventDrivenOrders(shape_));
-    Add("greedy", BoundedMemoryOrders(shape_, shape_.microbatches, options_.measure));
+    if (options_.thorough) {
+      if (layout == Layout::kStraight && shape_.split) AddZeroBubble();
+      if (layout == Layout::kVShaped && shape_.split) AddVShaped();
+      Add("greedy", BoundedMemoryOrders(shape_, shape_.microbatches, options_.measure));
+    } else {
+      Add("greedy", GreedyOrders(shape_, {}));
+      Add("greedy", GreedyOrders(shape_, {.weight_before_forward = shape_.split, .patience = 0.5}));
+    }
     std::stable_sort(fitting_.begin(), fitting_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
   }
@@ -99,7 +105,9 @@ class Candidates {
     Add("eager 1f1b", warm_up(EagerInFlight(stages)));
     Add("list", warm_up(ListInFlight(stages)));
     Add("gpipe", GpipeOrders(stages, microbatches));
-    if (!shape_.split) return;
+  }
+
+  void AddZeroBubble() {
     Add("zb-h1", ZbH1Orders(shape_, options_.measure));
     Add("zb-h2", ZbH2Orders(shape_, options_.measure));
   }

@@ -21,6 +21,7 @@ struct OrderOptions {
   // Pieces of work that the search around the best orders may execute, some 5 million a second; 0:
   // no search.
   int64_t search_items = 500'000;
+  bool thorough = true;  // all rules and all limits of memory, some hundred orders; else a dozen
 };
 
 struct TriedOrder {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/philox.h"
+#include "plan/order/order_clock.h"
 
 namespace heddle {
 namespace {
@@ -17,6 +18,7 @@ class LateAcceptance {
   LateAcceptance(const PipeShape& shape, std::vector<WorkOrder> orders, const OrderSearch& search)
       : shape_(shape),
         search_(search),
+        clock_(shape),
         random_(search.seed, "order search"),
         places_(shape.PlacesByStage()),
         current_(std::move(orders)),
@@ -110,17 +112,21 @@ class LateAcceptance {
   }
 
   Cost CostOf(const std::vector<WorkOrder>& orders) {
-    const Result<OrderTimes> times = TimeOrders(shape_, orders);
     executed_ += items_;
-    if (!times.ok()) return {};
-    double sum = 0;
-    for (int s = 0; s < shape_.stages; ++s) sum += times.value().OfStage(search_.measure, s);
-    const double time = times.value().Of(search_.measure);
-    return {time, time + kTieWeight * sum / shape_.stages};
+    if (!clock_.Run(orders)) return {};
+    double sum = 0, longest = 0;
+    for (int s = 0; s < shape_.stages; ++s) {
+      const bool spans = search_.measure == OrderMeasure::kSpan;
+      const double time = clock_.last_end(s) - (spans ? clock_.first_start(s) : 0);
+      sum += time;
+      longest = std::max(longest, time);
+    }
+    return {longest, longest + kTieWeight * sum / shape_.stages};
   }
 
   const PipeShape& shape_;
   const OrderSearch& search_;
+  OrderClock clock_;
   RandomStream random_;
   uint64_t draws_ = 0;
   std::vector<std::vector<int>> places_;

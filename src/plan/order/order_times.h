@@ -1,5 +1,5 @@
 // OrderTimes: when everything happens if each stage does its work in the given order, as soon as it
-// can (pipe_run.h). O(items · log stages).
+// can (order_clock.h).
 //
 //   Result<OrderTimes> times = TimeOrders(shape, OneForwardOneBackward(4, 8));
 //   times.value().Of(OrderMeasure::kMakespan);

@@ -162,9 +162,13 @@ PipeShape ShapeOf(const Candidate& c, bool split) {
       most = std::max(most, share);
     }
     const double rows = std::ceil(static_cast<double>(c.costs->rows()) * most / all);
-    const double kept = (chunk.recompute ? memory.input : memory.in_flight) * rows;
-    // The weight part reads activations and the gradients that the input part made of them.
-    shape.chunks.push_back({c.stage_of[k], work.forward, work.input, work.weight, kept, kept});
+    const double for_weight = split ? memory.for_weight * rows : 0;
+    const double forward_kept = (chunk.recompute ? memory.input : memory.in_flight) * rows;
+    // The weight part reads activations and the gradients that the input part made: together they
+    // may be more than what the forward left.
+    const double kept = std::max(forward_kept, for_weight);
+    shape.chunks.push_back(
+        {c.stage_of[k], work.forward, work.input, work.weight, kept, for_weight});
     fixed[stage] += memory.fixed;
     const double at_work =
         memory.extra * rows + memory.extra_fixed + (chunk.recompute ? memory.in_flight * rows : 0);

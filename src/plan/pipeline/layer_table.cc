@@ -101,6 +101,7 @@ void LayerTable::SumMemory() {
     Memory& sum = memory_[at + 1] = memory_[at];
     sum.fixed += bytes(one.weights) + bytes(one.gradients) + bytes(one.states);
     sum.statistics += bytes(one.statistics);
+    sum.for_weight += bytes(ReadByWeightPart(planning_.graph, chain, l));
     double shared = 0;
     if (l > 0) shared = previous + bytes(one.in_flight) - bytes(of(l - 1, l).in_flight);
     sum.in_flight += bytes(one.in_flight) - shared;
@@ -123,6 +124,7 @@ LayerTable::Memory LayerTable::MemoryOf(int first, int end) const {
   Memory memory;
   memory.fixed = memory_[to].fixed - memory_[from].fixed;
   memory.statistics = memory_[to].statistics - memory_[from].statistics;
+  memory.for_weight = memory_[to].for_weight - memory_[from].for_weight;
   // The first layer shares nothing with one before it.
   memory.in_flight =
       memory_[to].in_flight - memory_[from].in_flight + memory_[from + 1].extra_fixed;

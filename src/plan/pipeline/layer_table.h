@@ -45,6 +45,7 @@ class LayerTable {
   struct Memory {
     double fixed = 0;       // weights, their gradients and states of the optimizer
     double in_flight = 0;   // of one sample, from its forward to its backward
+    double for_weight = 0;  // of one sample, from the input part of its backward to the weight part
     double statistics = 0;  // of one microbatch in flight
     double extra = 0;       // of one sample at work, beyond in_flight
     double extra_fixed = 0;

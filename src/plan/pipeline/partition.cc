@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 namespace heddle {
@@ -82,6 +83,7 @@ class Search {
     blocks_ = static_cast<int>(cuts_.size()) - 1;
     MakeRanges();
     SumFractions();
+    FindWays();
   }
 
   std::vector<std::vector<Partition>> Run() {
@@ -108,8 +110,10 @@ class Search {
 
   bool Allowed(int at, int count) const {
     const int node = options_.node;
+    if (node == 1) return true;
     if (count % node == 0) return at % node == 0;
-    return count < node && at / node == (at + count - 1) / node;
+    if (!options_.equal_parts) return count < node && at / node == (at + count - 1) / node;
+    return node % count == 0 && at % count == 0;
   }
 
   void MakeRanges() {
@@ -154,8 +158,29 @@ class Search {
            costs_.speed_before(range.at);
   }
 
-  bool Wanted(double bottleneck) const {
-    return static_cast<double>(costs_.microbatches()) * bottleneck <= options_.limit;
+  // What one microbatch's way through `depth` stages takes at least: no stage has more than the
+  // fastest devices that the others leave.
+  void FindWays() {
+    std::vector<double> speeds;
+    for (int at = 0; at < costs_.devices(); ++at) {
+      speeds.push_back(costs_.speed_before(at + 1) - costs_.speed_before(at));
+    }
+    std::sort(speeds.begin(), speeds.end(), std::greater<>());
+    const double work = fractions_.back() * static_cast<double>(costs_.rows());
+    least_way_.assign(speeds.size() + 1, 0);
+    double speed = 0;
+    for (size_t k = 0; k < speeds.size(); ++k) {
+      speed += speeds[k];
+      least_way_[speeds.size() - k] = work / speed;
+    }
+  }
+
+  // Whether a pipeline of at least this many stages can be within the limit. An all-reduce may hide
+  // behind the last microbatch.
+  bool Wanted(double bottleneck, int depth, double all_reduce = 0) const {
+    const auto others = static_cast<double>(costs_.microbatches() - 1);
+    const double way = std::max(bottleneck, least_way_[Index(depth)]);
+    return others * bottleneck + std::max(way, all_reduce) <= options_.limit;
   }
 
   void FillLevel(int depth, std::vector<Slice>& level) {
@@ -163,11 +188,11 @@ class Search {
     std::vector<Front> after(static_cast<size_t>(blocks_) + 1, Front(tolerance));
     for (size_t r = 0; r < ranges_.size(); ++r) {
       const DeviceRange& range = ranges_[r];
-      if (depth > 1) JoinSuffixes(r, after);
+      if (depth > 1) JoinSuffixes(r, depth, after);
       Front front(tolerance);
       for (int first = blocks_ - depth; first >= 0; --first) {
         front.Clear();
-        if (Wanted(LeastBefore(first, range))) {
+        if (Wanted(LeastBefore(first, range), depth + (first > 0 ? 1 : 0))) {
           if (depth == 1) {
             AddLastStage(first, r, front);
           } else {
@@ -186,7 +211,7 @@ class Search {
   }
 
   // after[l]: the best of all suffixes that begin at layer l behind the range, channel included.
-  void JoinSuffixes(size_t r, std::vector<Front>& after) {
+  void JoinSuffixes(size_t r, int depth, std::vector<Front>& after) {
     for (Front& front : after) front.Clear();
     const DeviceRange& range = ranges_[r];
     std::vector<StageCosts::Channel>& channels = ChannelsOf(r);
@@ -201,7 +226,7 @@ class Search {
           const Slice& slice = previous_[base + static_cast<size_t>(l)];
           if (slice.count == 0) continue;
           const double seconds = costs_.ChannelSeconds(channel, cuts_[Index(l)]);
-          if (!Wanted(seconds)) continue;
+          if (!Wanted(seconds, depth)) continue;
           for (int32_t k = 0; k < slice.count; ++k) {
             const Point& p = pool_[static_cast<size_t>(slice.first + k)];
             after[static_cast<size_t>(l)].Add(
@@ -231,11 +256,13 @@ class Search {
     if (after.points().empty()) return true;
     const int layer = cuts_[Index(first)], layer_end = cuts_[Index(end)];
     const StageCosts::Stage stage = costs_.StageOf(layer, layer_end, ranges_[r], depth);
-    if (!Wanted(stage.seconds)) return false;
+    if (!Wanted(stage.seconds, depth)) return false;
     const double sum = costs_.AllReduceSeconds(all_reduces_[r], layer, layer_end);
     for (const Point& p : after.points()) {
-      front.Add({std::max(stage.seconds, p.bottleneck), std::max(sum, p.all_reduce), p.next,
-                 static_cast<int32_t>(r), first});
+      const double bottleneck = std::max(stage.seconds, p.bottleneck);
+      const double all_reduce = std::max(sum, p.all_reduce);
+      if (!Wanted(bottleneck, depth, all_reduce)) continue;
+      front.Add({bottleneck, all_reduce, p.next, static_cast<int32_t>(r), first});
     }
     return true;
   }
@@ -243,10 +270,10 @@ class Search {
   void AddLastStage(int first, size_t r, Front& front) {
     const StageCosts::Stage stage =
         costs_.StageOf(cuts_[Index(first)], costs_.layers(), ranges_[r], 1);
-    if (!Wanted(stage.seconds)) return;
-    front.Add({stage.seconds,
-               costs_.AllReduceSeconds(all_reduces_[r], cuts_[Index(first)], costs_.layers()), -1,
-               static_cast<int32_t>(r), first});
+    const double all_reduce =
+        costs_.AllReduceSeconds(all_reduces_[r], cuts_[Index(first)], costs_.layers());
+    if (!Wanted(stage.seconds, 1, all_reduce)) return;
+    front.Add({stage.seconds, all_reduce, -1, static_cast<int32_t>(r), first});
   }
 
   std::vector<Partition> Collect(const std::vector<Slice>& level) const {
@@ -287,6 +314,7 @@ class Search {
   const std::vector<int> cuts_;  // where blocks of layers begin, and the end
   int blocks_ = 0;
   std::vector<double> fractions_;
+  std::vector<double> least_way_;  // by number of stages
   std::vector<DeviceRange> ranges_;
   std::vector<StageCosts::Line> all_reduces_;
   std::vector<std::vector<int32_t>> by_start_;              // ranges that begin at a device

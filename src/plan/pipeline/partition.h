@@ -46,6 +46,7 @@ struct PartitionOptions {
   // Stages of at least `node` devices begin and hold whole nodes of so many, and smaller ones stay
   // inside a node; 1: no such rule.
   int node = 1;
+  bool equal_parts = false;  // smaller ones are then halves, quarters, … of a node
   // Of the cuts between layers at most so many are used: of each stretch of about equal work the
   // one that the fewest bytes cross. 0: all.
   int most_cuts = 0;

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "plan/order/best_order.h"
-#include "plan/order/greedy_orders.h"
 #include "plan/order/order_times.h"
 #include "plan/order/orders.h"
 #include "plan/pipeline/candidate.h"
@@ -31,31 +30,41 @@ std::vector<int64_t> MicrobatchCounts(const Planning& planning) {
   return counts;
 }
 
-// On large clusters not every number of replicas is tried, and whole nodes above one node.
+// Of replicas: powers of two and three times them, and all.
+std::vector<int> RoundCounts(int devices) {
+  const auto power = [](int count) { return (count & (count - 1)) == 0; };
+  std::vector<int> counts;
+  for (int count = 1; count <= devices; ++count) {
+    if (power(count) || (count % 3 == 0 && power(count / 3)) || count == devices) {
+      counts.push_back(count);
+    }
+  }
+  return counts;
+}
+
+// On large clusters not every number of replicas is tried, and only whole nodes and equal parts of
+// them where nodes are alike.
 PartitionOptions OptionsFor(const Cluster& cluster) {
-  constexpr int kAny = 16;       // up to so many devices: any number of replicas, any left out
-  constexpr int kOneByOne = 64;  // up to so many: devices one by one
+  constexpr int kAny = 16;     // up to so many devices: any number of replicas
+  constexpr int kMany = 64;    // above: nodes are divided evenly
+  constexpr int kLeftOut = 2;  // between two stages; before the first and after the last, any
   constexpr int kMostCuts = 64;
   const int devices = cluster.device_count();
   PartitionOptions options;
   options.most_cuts = kMostCuts;
   if (devices <= kAny) {
-    options.most_skipped = devices;
+    options.most_skipped = kLeftOut;
     return options;
   }
-  for (int count = 1; count <= devices; ++count) {
-    const bool round =
-        (count & (count - 1)) == 0 || (count % 3 == 0 && ((count / 3) & (count / 3 - 1)) == 0);
-    if (count <= 4 || round || count == devices) options.counts.push_back(count);
-  }
+  options.counts = RoundCounts(devices);
   options.tolerance = 0.003;
   constexpr int kMostStages = 32;
   options.most_stages = kMostStages;
-  if (devices <= kOneByOne) return options;
   const size_t node = cluster.nodes()[0].devices.size();
   const bool equal = std::all_of(cluster.nodes().begin(), cluster.nodes().end(),
                                  [&](const Node& n) { return n.devices.size() == node; });
   if (equal) options.node = static_cast<int>(node);
+  options.equal_parts = devices > kMany;
   return options;
 }
 
@@ -81,7 +90,6 @@ class Search {
     int64_t microbatches;
   };
 
-  // By two threads; each takes the next task.
   void FindCandidates(double memory_factor) {
     candidates_.clear();
     std::vector<double> speed;
@@ -92,23 +100,20 @@ class Search {
     for (const std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
       for (const int64_t m : MicrobatchCounts(planning_)) tasks.push_back({order, m});
     }
-    // Where a good one is likely first: its estimate spares the others work.
-    const int64_t likely = 2 * planning_.cluster->device_count();
-    std::stable_sort(tasks.begin(), tasks.end(), [&](const Task& a, const Task& b) {
-      return std::abs(std::log2(a.microbatches) - std::log2(likely)) <
-             std::abs(std::log2(b.microbatches) - std::log2(likely));
-    });
-    const PartitionOptions options = OptionsFor(*planning_.cluster);
-    // The first sets the limit for the others, so that what is found does not depend on threads.
-    std::vector<std::vector<Candidate>> found(tasks.size());
-    PartitionOptions limited = options;
-    found[0] = CandidatesOf(tasks[0], options, memory_factor);
-    for (const Candidate& candidate : found[0]) {
-      limited.limit = std::min(limited.limit, kSlack * candidate.estimate);
+    PartitionOptions options = OptionsFor(*planning_.cluster);
+    // A coarse search first: what it finds spares the fine one work.
+    PartitionOptions coarse = options;
+    coarse.most_cuts = kCoarseCuts;
+    coarse.most_skipped = 0;
+    coarse.equal_parts = true;
+    coarse.counts = RoundCounts(planning_.cluster->device_count());
+    std::vector<std::vector<Candidate>> found = CandidatesOf(tasks, coarse, memory_factor);
+    for (const std::vector<Candidate>& some : found) {
+      for (const Candidate& candidate : some) {
+        options.limit = std::min(options.limit, kSlack * candidate.estimate);
+      }
     }
-    ForEachOnTwoThreads(tasks.size() - 1, [&](size_t k) {
-      found[k + 1] = CandidatesOf(tasks[k + 1], limited, memory_factor);
-    });
+    found = CandidatesOf(tasks, options, memory_factor);
     for (std::vector<Candidate>& some : found) {
       std::move(some.begin(), some.end(), std::back_inserter(candidates_));
     }
@@ -124,6 +129,16 @@ class Search {
     };
     candidates_.erase(std::unique(candidates_.begin(), candidates_.end(), alike),
                       candidates_.end());
+  }
+
+  // By two threads; each takes the next task.
+  std::vector<std::vector<Candidate>> CandidatesOf(const std::vector<Task>& tasks,
+                                                   const PartitionOptions& options,
+                                                   double memory_factor) const {
+    std::vector<std::vector<Candidate>> found(tasks.size());
+    ForEachOnTwoThreads(
+        tasks.size(), [&](size_t k) { found[k] = CandidatesOf(tasks[k], options, memory_factor); });
+    return found;
   }
 
   std::vector<Candidate> CandidatesOf(const Task& task, const PartitionOptions& options,
@@ -145,14 +160,19 @@ class Search {
     return found;
   }
 
-  struct Ordered {
+  // Backward in one piece or in two.
+  struct Variant {
     const Candidate* candidate;
+    bool split;
+  };
+  struct Ordered {
+    Variant variant;
     OrderChoice::Best order;
     double seconds;  // until the last gradient is summed
   };
 
-  // Estimates leave out contention, which hits all partitions of a kind alike: some of every number
-  // of stages, the best first.
+  // Estimates leave out contention, which hits all partitions of a kind alike:
+  // some of every number of stages, the best first.
   static std::vector<const Candidate*> Varied(const std::vector<Candidate>& sorted) {
     std::map<int, size_t> seen;
     std::vector<const Candidate*> varied;
@@ -163,8 +183,9 @@ class Search {
     return varied;
   }
 
-  // Split backwards fill gaps, but gradients of weights come later, and so do the all-reduces of
-  // replicas: there both are worth trying. One stage has no gaps.
+  // Split backwards fill gaps, but gradients of weights come later, and so do
+  // the all-reduces of replicas: there both are worth trying. One stage has no
+  // gaps.
   static std::vector<bool> SplitsFor(const Candidate& candidate) {
     if (candidate.stages == 1) return {false};
     const bool replicas =
@@ -173,59 +194,58 @@ class Search {
     return replicas ? std::vector<bool>{true, false} : std::vector<bool>{true};
   }
 
-  // What the quickest of some orders made at once takes.
-  static double QuickSeconds(const Candidate& candidate) {
-    const PipeShape shape = ShapeOf(candidate, /*split=*/true);
-    double least = std::numeric_limits<double>::infinity();
-    if (!shape.HasRoom()) return least;
-    std::vector<std::vector<WorkOrder>> tries = {GreedyOrders(shape, {})};
-    if (shape.places() == shape.stages) {
-      tries.push_back(OneForwardOneBackward(shape.stages, shape.microbatches));
-    }
-    for (const std::vector<WorkOrder>& orders : tries) {
-      const Result<OrderTimes> times = TimeOrders(shape, orders);
-      if (!times.ok() || !FitsMemory(shape, times.value())) continue;
-      least = std::min(least, AfterOrder(candidate, times.value().ends));
-    }
-    return least;
-  }
-
-  // The best orders of the most promising; the fastest first.
-  std::vector<Ordered> OrderCandidates() const {
-    const std::vector<const Candidate*> some = Varied(candidates_);
-    std::vector<std::pair<double, const Candidate*>> quick(some.size());
-    ForEachOnTwoThreads(some.size(), [&](size_t k) {
-      quick[k] = {QuickSeconds(*some[k]), some[k]};
-    });
-    std::stable_sort(quick.begin(), quick.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    // As many as there is time for: making orders takes time in proportion to their length.
-    int64_t work = 0;
-    size_t count = 0;
-    while (count < quick.size() && quick[count].first < 1e200 && (count < kLeast || work < kWork)) {
-      const Candidate& candidate = *quick[count++].second;
-      work += candidate.costs->microbatches() * static_cast<int64_t>(candidate.chunks.size());
-    }
-    std::vector<std::vector<Ordered>> found(count);
-    ForEachOnTwoThreads(count, [&](size_t k) {
-      const Candidate& candidate = *quick[k].second;
-      for (const bool split : SplitsFor(candidate)) {
-        const PipeShape shape = ShapeOf(candidate, split);
-        OrderOptions options;
-        options.search_items = kSearchItems;
-        Result<OrderChoice> choice = BestOrder(shape, options);
-        if (!choice.ok()) continue;
-        OrderChoice::Best best = std::move(choice.value().best);
-        const double seconds = AfterOrder(candidate, TimeOrders(shape, best.orders).value().ends);
-        found[k].push_back({&candidate, std::move(best), seconds});
-      }
+  // The best order of each, by two threads; the fastest first.
+  static std::vector<Ordered> OrdersOf(const std::vector<Variant>& variants,
+                                       const OrderOptions& options) {
+    std::vector<std::optional<Ordered>> found(variants.size());
+    ForEachOnTwoThreads(variants.size(), [&](size_t k) {
+      const PipeShape shape = ShapeOf(*variants[k].candidate, variants[k].split);
+      Result<OrderChoice> choice = BestOrder(shape, options);
+      if (!choice.ok()) return;
+      OrderChoice::Best best = std::move(choice.value().best);
+      const double seconds =
+          AfterOrder(*variants[k].candidate, TimeOrders(shape, best.orders).value().ends);
+      found[k] = Ordered{variants[k], std::move(best), seconds};
     });
     std::vector<Ordered> ordered;
-    for (std::vector<Ordered>& some_orders : found) {
-      std::move(some_orders.begin(), some_orders.end(), std::back_inserter(ordered));
+    for (std::optional<Ordered>& one : found) {
+      if (one) ordered.push_back(*std::move(one));
     }
+    SortByTime(ordered);
+    return ordered;
+  }
+
+  static void SortByTime(std::vector<Ordered>& ordered) {
     std::stable_sort(ordered.begin(), ordered.end(),
                      [](const Ordered& a, const Ordered& b) { return a.seconds < b.seconds; });
+  }
+
+  // A few orders of the most promising candidates, then all orders of the best
+  // of those.
+  std::vector<Ordered> OrderCandidates() const {
+    std::vector<Variant> variants;
+    for (const Candidate* candidate : Varied(candidates_)) {
+      for (const bool split : SplitsFor(*candidate)) variants.push_back({candidate, split});
+    }
+    OrderOptions options;
+    options.search_items = 0;
+    options.thorough = false;
+    std::vector<Ordered> ordered = OrdersOf(variants, options);
+    // As many as there is time for: making orders takes time in proportion to
+    // their length.
+    std::vector<Variant> best;
+    int64_t work = 0;
+    for (const Ordered& one : ordered) {
+      if (best.size() == kThorough || (!best.empty() && work >= kWork)) break;
+      best.push_back(one.variant);
+      const Candidate& candidate = *one.variant.candidate;
+      work += candidate.costs->microbatches() * static_cast<int64_t>(candidate.chunks.size());
+    }
+    options.search_items = kSearchItems;
+    options.thorough = true;
+    std::vector<Ordered> thorough = OrdersOf(best, options);
+    std::move(thorough.begin(), thorough.end(), ordered.begin());
+    SortByTime(ordered);
     return ordered;
   }
 
@@ -238,21 +258,21 @@ class Search {
       const size_t end = std::min(ordered.size(), k + kAtOnce);
       for (size_t j = k; j < end; ++j) {
         plans.push_back(
-            PlanOf(*ordered[j].candidate, ordered[j].order.name, ordered[j].order.orders));
+            PlanOf(*ordered[j].variant.candidate, ordered[j].order.name, ordered[j].order.orders));
       }
       HEDDLE_RETURN_IF_ERROR(best_.TryAll(std::move(plans)));
       if (end < ordered.size() && ordered[end].seconds >= best_.seconds()) break;
     }
     for (const Ordered& one : ordered) {
-      runners_up_.push_back(fmt::format("{}, {}: some {}", Describe(*one.candidate), one.order.name,
-                                        ToText(Seconds{one.seconds})));
+      runners_up_.push_back(fmt::format("{}, {}: some {}", Describe(*one.variant.candidate),
+                                        one.order.name, ToText(Seconds{one.seconds})));
       if (runners_up_.size() == 4) break;
     }
     return Ok();
   }
 
-  // Nothing fits by the estimates: what needs least by its nature, to be tried all the same, or for
-  // the message to name what it lacks.
+  // Nothing fits by the estimates: what needs least by its nature, to be tried
+  // all the same, or for the message to name what it lacks.
   Status TryTheLeastMemory() {
     FindCandidates(/*memory_factor=*/0);
     std::map<std::pair<int64_t, int>, const Candidate*> deepest;  // by microbatches and stages
@@ -276,13 +296,15 @@ class Search {
     for (const std::string& text : runners_up_) best_.Note(text);
   }
 
-  // Estimates differ from what the simulator finds: keep some that look a little worse.
+  // Estimates differ from what the simulator finds: keep some that look a
+  // little worse.
   static constexpr double kSlack = 1.15;
-  static constexpr size_t kQuick = 32;  // candidates that get a quick order
-  static constexpr size_t kOfEach = 4;  // number of stages
-  static constexpr double kFar = 1.6;   // times the best estimate
-  static constexpr size_t kLeast = 4;   // and the best orders, at least
-  static constexpr int64_t kWork = 4000;
+  static constexpr int kCoarseCuts = 16;
+  static constexpr size_t kQuick = 32;    // candidates that get a few orders
+  static constexpr size_t kOfEach = 4;    // number of stages
+  static constexpr double kFar = 1.6;     // times the best estimate
+  static constexpr size_t kThorough = 4;  // variants that get all, at most
+  static constexpr int64_t kWork = 1500;
   static constexpr size_t kSimulated = 16, kAtOnce = 2;
   static constexpr int kMany = 256;  // devices: simulating takes seconds
   static constexpr int64_t kSearchItems = 20'000;

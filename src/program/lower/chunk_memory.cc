@@ -95,4 +95,15 @@ ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOpt
   return memory;
 }
 
+Bytes ReadByWeightPart(const Graph& graph, const LayerChain& chain, int layer) {
+  std::set<TensorId> read;
+  for (const OpId id : chain.layers[static_cast<size_t>(layer)].backward_weight) {
+    for (const Operand& operand : graph.op(id).inputs) {
+      const Role role = graph.tensor(operand.tensor).role;
+      if (role == Role::kActivation || role == Role::kGradient) read.insert(operand.tensor);
+    }
+  }
+  return PerSample(graph, read);
+}
+
 }  // namespace heddle

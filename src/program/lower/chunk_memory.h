@@ -35,4 +35,8 @@ struct ChunkMemory {
 
 ChunkMemory MemoryOf(const Graph& graph, const LayerChain& chain, const ChunkOptions& options);
 
+// Of one sample: what the weight part of a layer's backward reads, and so must be kept after the
+// input part.
+Bytes ReadByWeightPart(const Graph& graph, const LayerChain& chain, int layer);
+
 }  // namespace heddle

@@ -102,30 +102,45 @@ class DeviceLowering {
     return {tensor, FormOf(work.chunk, tensor), work.item.microbatch};
   }
 
-  // Everything a piece of work reads or writes, and what it must still hold for its neighbours.
-  std::set<TensorId> UsedBy(const Work& work) const {
-    const Chunk& chunk = pipeline_.chunks[work.chunk];
+  // What a piece of work reads or writes, or must still hold for its neighbours, of the tensors
+  // that do not leave by themselves: shared by chunks, or sent on.
+  std::vector<TensorId> FindUsed(size_t k, WorkKind kind) const {
+    const Chunk& chunk = pipeline_.chunks[k];
     std::set<TensorId> used;
-    for (const size_t s : chunk.segments.Of(work.item.kind)) {
+    for (const size_t s : chunk.segments.Of(kind)) {
       for (const TensorPort& port : chunk.segments.segments[s].ports) used.insert(port.tensor);
     }
-    if (work.item.kind == WorkKind::kForward) used.insert(chunk.in.begin(), chunk.in.end());
-    if (work.item.kind != WorkKind::kWeight) used.insert(chunk.out.begin(), chunk.out.end());
-    if (StartsBackward(work.item.kind)) {
+    if (kind == WorkKind::kForward) used.insert(chunk.in.begin(), chunk.in.end());
+    if (kind != WorkKind::kWeight) used.insert(chunk.out.begin(), chunk.out.end());
+    if (StartsBackward(kind)) {
       used.insert(chunk.gradients_in.begin(), chunk.gradients_in.end());
       used.insert(chunk.gradients_out.begin(), chunk.gradients_out.end());
     }
-    return used;
+    std::vector<TensorId> kept;
+    for (const TensorId tensor : used) {
+      if (shared_.contains({tensor, FormOf(k, tensor)}) || passed_on_.contains(tensor)) {
+        kept.push_back(tensor);
+      }
+    }
+    return kept;
+  }
+
+  const std::vector<TensorId>& UsedBy(const Work& work) {
+    const auto [found, is_new] = used_.try_emplace({work.chunk, work.item.kind});
+    if (is_new) found->second = FindUsed(work.chunk, work.item.kind);
+    return found->second;
   }
 
   void FindLastUses() {
-    for (size_t k = 0; k < work_.size(); ++k) {
-      for (const TensorId tensor : UsedBy(work_[k])) last_use_[KeyOf(work_[k], tensor)] = k;
-    }
     for (const size_t k : pipeline_.chunks_of[stage_]) {
-      for (const TensorId tensor : pipeline_.chunks[k].segments.freed_by_order) {
+      const Chunk& chunk = pipeline_.chunks[k];
+      for (const TensorId tensor : chunk.segments.freed_by_order) {
         shared_.emplace(tensor, FormOf(k, tensor));
       }
+      passed_on_.insert(chunk.gradients_out.begin(), chunk.gradients_out.end());
+    }
+    for (size_t k = 0; k < work_.size(); ++k) {
+      for (const TensorId tensor : UsedBy(work_[k])) last_use_[KeyOf(work_[k], tensor)] = k;
     }
   }
 
@@ -393,7 +408,9 @@ class DeviceLowering {
   bool split_ = false;                             // does a backward come in parts?
   std::map<Key, size_t> last_use_;                 // with a split backward: place of the work
   std::set<std::pair<TensorId, int32_t>> shared_;  // tensors and forms that are freed by order
-  std::set<Key> sent_;                             // with a split backward: gradients sent on
+  std::set<TensorId> passed_on_;                   // gradients for the chunks before
+  std::map<std::pair<size_t, WorkKind>, std::vector<TensorId>> used_;  // by chunk and kind
+  std::set<Key> sent_;  // with a split backward: gradients sent on
 };
 
 // Segments that update the parameters of each bucket.
