@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <tuple>
 
 #include "program/text/program_text.h"
 
@@ -26,10 +28,12 @@ uint64_t Pack(int32_t high, int32_t low) {
 Status CheckCollectives(const Program& program, const std::vector<DeviceId>& devices,
                         const Cluster& cluster) {
   const NetworkCost network(cluster);
+  std::set<std::tuple<int32_t, CollectiveKind, CollectiveAlgorithm>> seen;
   for (const DeviceProgram& device : program.devices) {
     for (const auto& list : device.sections) {
       for (const Instruction& in : list) {
         if (in.code != OpCode::kCollective) continue;
+        if (!seen.emplace(in.target, in.kind, in.algorithm).second) continue;
         std::vector<DeviceId> group;
         for (const int32_t member : program.group(in.target).devices) {
           group.push_back(devices[static_cast<size_t>(member)]);

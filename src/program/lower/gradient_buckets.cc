@@ -18,21 +18,24 @@ std::vector<GradientBucket> MakeBuckets(const Graph& graph,
                    [&](int32_t a, int32_t b) { return lowest(a) > lowest(b); });
   std::vector<GradientBucket> buckets;
   struct Open {
+    int32_t group_id;
     size_t bucket;
     Bytes bytes;
   };
   std::map<std::vector<int32_t>, Open> open;
   for (const int32_t p : order) {
     const std::vector<int32_t>& group = holders[static_cast<size_t>(p)];
-    const auto found = open.find(group);
+    const auto [found, is_new] =
+        open.try_emplace(group, Open{static_cast<int32_t>(open.size()), 0, {}});
+    Open& current = found->second;
     // A layer is not torn apart: its parameters' gradients appear together.
-    const bool full = found != open.end() && found->second.bytes >= least &&
-                      buckets[found->second.bucket].lowest_layer != lowest(p);
-    if (found == open.end() || full) {
-      open[group] = {buckets.size(), Bytes{}};
-      buckets.push_back({group, {}, lowest(p)});
+    const bool full =
+        !is_new && current.bytes >= least && buckets[current.bucket].lowest_layer != lowest(p);
+    if (is_new || full) {
+      current.bucket = buckets.size();
+      current.bytes = Bytes{};
+      buckets.push_back({group, {}, lowest(p), current.group_id});
     }
-    Open& current = open[group];
     buckets[current.bucket].parameters.push_back(p);
     buckets[current.bucket].lowest_layer = lowest(p);
     current.bytes += graph.tensor(graph.parameters()[static_cast<size_t>(p)].gradient).bytes();

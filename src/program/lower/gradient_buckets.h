@@ -18,6 +18,7 @@ struct GradientBucket {
   std::vector<int32_t> group;       // devices, as numbered in the Program, ascending
   std::vector<int32_t> parameters;  // indices into graph.parameters(), last layer first
   int32_t lowest_layer = 0;         // the last one backward reaches
+  int32_t group_id = 0;             // the same for the same group
 };
 
 // holders[p]: ascending device numbers that hold parameter p.

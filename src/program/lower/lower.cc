@@ -175,12 +175,12 @@ class DeviceLowering {
   // Buckets held here, and how many segments of our work add to each.
   void FindBuckets() {
     left_.assign(layout_.buckets.size(), -1);
-    reduced_.assign(layout_.buckets.size(), false);
     std::map<TensorId, size_t> bucket_of;
     for (size_t b = 0; b < layout_.buckets.size(); ++b) {
       const GradientBucket& bucket = layout_.buckets[b];
       if (!std::binary_search(bucket.group.begin(), bucket.group.end(), device_)) continue;
       left_[b] = 0;
+      if (bucket.group.size() > 1) unreduced_.push_back(b);
       for (const int32_t p : bucket.parameters) {
         bucket_of[g_.parameters()[static_cast<size_t>(p)].gradient] = b;
       }
@@ -267,8 +267,9 @@ class DeviceLowering {
         EmitMessages(work, OpCode::kSend, work.chunk - 1, segment.gradients_out, true);
         written.insert(segment.gradients_out.begin(), segment.gradients_out.end());
       }
-      for (const size_t b : touched_[{work.chunk, s}]) --left_[b];
-      EmitReductions();
+      bool complete = false;
+      for (const size_t b : touched_[{work.chunk, s}]) complete |= --left_[b] == 0;
+      if (complete) EmitReductions();
     }
     if (work.item.kind == WorkKind::kForward && work.chunk + 1 < pipeline_.chunks.size()) {
       EmitMessages(work, OpCode::kSend, work.chunk + 1, chunk.out, false);
@@ -307,15 +308,15 @@ class DeviceLowering {
 
   // Sums every bucket whose gradients are complete here, in the same order on all its devices.
   void EmitReductions() {
-    std::set<std::vector<int32_t>> blocked;  // groups with an earlier bucket that is not complete
-    for (size_t b = 0; b < left_.size(); ++b) {
+    std::set<int32_t> blocked;  // groups with an earlier bucket that is not complete
+    std::vector<size_t> still;
+    for (const size_t b : unreduced_) {
       const GradientBucket& bucket = layout_.buckets[b];
-      if (left_[b] < 0 || reduced_[b] || bucket.group.size() < 2) continue;
-      if (left_[b] > 0 || blocked.contains(bucket.group)) {
-        blocked.insert(bucket.group);
+      if (left_[b] > 0 || blocked.contains(bucket.group_id)) {
+        blocked.insert(bucket.group_id);
+        still.push_back(b);
         continue;
       }
-      reduced_[b] = true;
       Instruction in;
       in.code = OpCode::kCollective;
       in.kind = CollectiveKind::kAllReduce;
@@ -327,6 +328,7 @@ class DeviceLowering {
       }
       maker_.tables().Emit(device_, in, gradients);
     }
+    unreduced_ = std::move(still);
   }
 
   // The squared norm of all gradients, on every device. Of several devices that hold a gradient,
@@ -399,8 +401,8 @@ class DeviceLowering {
   const PipelineLayout& pipeline_;
   int32_t device_;
   std::vector<Work> work_;
-  std::vector<int> left_;      // by bucket: segments still to add to it; -1: not held here
-  std::vector<bool> reduced_;  // by bucket
+  std::vector<int> left_;          // by bucket: segments still to add to it; -1: not held here
+  std::vector<size_t> unreduced_;  // buckets held here and elsewhere, not yet summed
   std::map<std::pair<size_t, size_t>, std::vector<size_t>> touched_;  // (chunk, segment) -> buckets
   std::set<std::pair<size_t, size_t>> started_;                       // segments that ran before
   std::set<TensorId> zeroed_;  // gradients set to zero so far
