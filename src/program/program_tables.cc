@@ -9,12 +9,6 @@ int32_t ProgramTables::AddTensor(ProgramTensor tensor) {
   return found->second;
 }
 
-std::optional<int32_t> ProgramTables::FindTensor(const std::string& name) const {
-  const auto found = tensors_.find(name);
-  if (found == tensors_.end()) return std::nullopt;
-  return found->second;
-}
-
 int32_t ProgramTables::AddSlice(int32_t tensor, const Slice& slice) {
   if (slice == p_.SliceOf(tensor, -1)) return -1;
   const auto [found, added] = slices_.emplace(slice, static_cast<int32_t>(p_.slices.size()));

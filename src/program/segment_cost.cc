@@ -37,17 +37,15 @@ Result<double> SecondsOf(const Program& program, const Segment& segment, const O
   return seconds;
 }
 
-// Seconds by segment and device type, each computed once.
+// Seconds of segments by device type, those of equal work computed once.
 class SegmentTimes {
  public:
   SegmentTimes(const Program& program, const Cluster& cluster, const OpCost* cost)
       : p_(program), cluster_(cluster), cost_(cost) {}
 
   Result<double> Of(int32_t id, int type) {
-    const auto [found, is_new] = by_segment_.try_emplace({type, id}, 0);
-    if (!is_new) return found->second;
     const Segment& segment = p_.segment(id);
-    if (segment.time) return found->second = segment.time->value;
+    if (segment.time) return segment.time->value;
     Work work{{}, segment.rows.size()};
     for (const SegmentOp& op : segment.ops) work.ops.emplace_back(op.op, op.shards);
     const auto [same, unknown] = by_work_.try_emplace({type, std::move(work)}, 0);
@@ -55,7 +53,7 @@ class SegmentTimes {
       HEDDLE_ASSIGN(same->second,
                     SecondsOf(p_, segment, cost_, cluster_.types()[static_cast<size_t>(type)]));
     }
-    return found->second = same->second;
+    return same->second;
   }
 
  private:
@@ -70,7 +68,6 @@ class SegmentTimes {
   const Program& p_;
   const Cluster& cluster_;
   const OpCost* cost_;
-  std::map<std::pair<int, int32_t>, double> by_segment_;
   std::map<std::pair<int, Work>, double> by_work_;
 };
 
@@ -93,14 +90,19 @@ Result<SegmentSeconds> CostSegments(const Program& program, const Cluster& clust
                                     const OpCost* cost) {
   HEDDLE_ASSIGN(const std::vector<DeviceId> ids, FindDevices(program, cluster));
   SegmentTimes times(program, cluster, cost);
-  SegmentSeconds seconds(program.devices.size());
+  SegmentSeconds seconds;
+  constexpr double kUnused = -1;
+  seconds.seconds_.assign(cluster.types().size(),
+                          std::vector<double>(program.segments.size(), kUnused));
   for (size_t d = 0; d < program.devices.size(); ++d) {
-    seconds[d].resize(program.segments.size(), 0);
     const int type = cluster.device(ids[d]).type;
+    seconds.types_.push_back(type);
     for (const auto& list : program.devices[d].sections) {
       for (const Instruction& in : list) {
         if (in.code != OpCode::kCompute) continue;
-        HEDDLE_ASSIGN(seconds[d][static_cast<size_t>(in.target)], times.Of(in.target, type));
+        double& known = seconds.seconds_[static_cast<size_t>(type)][static_cast<size_t>(in.target)];
+        if (known >= 0) continue;
+        HEDDLE_ASSIGN(known, times.Of(in.target, type));
       }
     }
   }

@@ -10,8 +10,19 @@
 
 namespace heddle {
 
-// Seconds by device of the Program and segment; segments a device does not use are not computed.
-using SegmentSeconds = std::vector<std::vector<double>>;
+// Seconds of the segments that a Program's devices use. Devices of one type share them.
+class SegmentSeconds {
+ public:
+  double Of(int32_t device, int32_t segment) const {
+    const auto type = static_cast<size_t>(types_[static_cast<size_t>(device)]);
+    return seconds_[type][static_cast<size_t>(segment)];
+  }
+
+ private:
+  friend Result<SegmentSeconds> CostSegments(const Program&, const Cluster&, const OpCost*);
+  std::vector<int> types_;                    // by device of the Program
+  std::vector<std::vector<double>> seconds_;  // by type and segment; negative: not used
+};
 
 // `cost` may be null when every segment states its time. The devices of the Program are found in
 // the cluster by name; an unknown name, or a segment without a time, is an error.

@@ -178,7 +178,7 @@ CompiledOp Compiler::CompileOp(int32_t device, const Step& step, const Instructi
   op.holds_up = in.on_compute;
   op.first_slot = static_cast<int32_t>(list.slots.size());
   if (in.code == OpCode::kCompute) {
-    op.seconds = seconds_[static_cast<size_t>(device)][static_cast<size_t>(in.target)];
+    op.seconds = seconds_.Of(device, in.target);
     op.event = EventOf(p_.segment(in.target).phase);
     op.label = in.target;
     if (in.microbatch.present()) op.microbatch = static_cast<int32_t>(in.microbatch.value(step.i));

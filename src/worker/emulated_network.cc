@@ -75,7 +75,13 @@ Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const P
                     "plan with --links shared or exclusive");
   }
   const OpCost cost = planning.cost();
-  HEDDLE_ASSIGN(SegmentSeconds seconds, CostSegments(program, *loaded.cluster, &cost));
+  HEDDLE_ASSIGN(const SegmentSeconds modelled, CostSegments(program, *loaded.cluster, &cost));
+  std::vector<std::vector<double>> seconds(program.devices.size());
+  for (size_t d = 0; d < seconds.size(); ++d) {
+    for (size_t s = 0; s < program.segments.size(); ++s) {
+      seconds[d].push_back(modelled.Of(static_cast<int32_t>(d), static_cast<int32_t>(s)));
+    }
+  }
   HEDDLE_ASSIGN(std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
   std::vector<double> message_seconds;
   for (const DeviceId id : devices) {

@@ -46,7 +46,6 @@ std::vector<int> RoundCounts(int devices) {
 // them where nodes are alike.
 PartitionOptions OptionsFor(const Cluster& cluster) {
   constexpr int kAny = 16;     // up to so many devices: any number of replicas
-  constexpr int kMany = 64;    // above: nodes are divided evenly
   constexpr int kLeftOut = 2;  // between two stages; before the first and after the last, any
   constexpr int kMostCuts = 64;
   const int devices = cluster.device_count();
@@ -63,8 +62,12 @@ PartitionOptions OptionsFor(const Cluster& cluster) {
   const size_t node = cluster.nodes()[0].devices.size();
   const bool equal = std::all_of(cluster.nodes().begin(), cluster.nodes().end(),
                                  [&](const Node& n) { return n.devices.size() == node; });
-  if (equal) options.node = static_cast<int>(node);
-  options.equal_parts = devices > kMany;
+  if (!equal) return options;
+  options.node = static_cast<int>(node);
+  // So many devices in so few stages: whole nodes.
+  if (devices >= kMostStages * options.node) {
+    std::erase_if(options.counts, [&](int count) { return count % options.node != 0; });
+  }
   return options;
 }
 
@@ -86,7 +89,7 @@ class Search {
 
  private:
   struct Task {
-    std::vector<int> order;
+    std::shared_ptr<const DeviceLine> line;
     int64_t microbatches;
   };
 
@@ -98,7 +101,8 @@ class Search {
     }
     std::vector<Task> tasks;
     for (const std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
-      for (const int64_t m : MicrobatchCounts(planning_)) tasks.push_back({order, m});
+      const auto line = std::make_shared<DeviceLine>(table_, order);
+      for (const int64_t m : MicrobatchCounts(planning_)) tasks.push_back({line, m});
     }
     PartitionOptions options = OptionsFor(*planning_.cluster);
     // A coarse search first: what it finds spares the fine one work.
@@ -106,7 +110,7 @@ class Search {
     coarse.most_cuts = kCoarseCuts;
     coarse.most_skipped = 0;
     coarse.equal_parts = true;
-    coarse.counts = RoundCounts(planning_.cluster->device_count());
+    if (coarse.counts.empty()) coarse.counts = RoundCounts(planning_.cluster->device_count());
     std::vector<std::vector<Candidate>> found = CandidatesOf(tasks, coarse, memory_factor);
     for (const std::vector<Candidate>& some : found) {
       for (const Candidate& candidate : some) {
@@ -144,7 +148,7 @@ class Search {
   std::vector<Candidate> CandidatesOf(const Task& task, const PartitionOptions& options,
                                       double memory_factor) const {
     const auto costs =
-        std::make_shared<StageCosts>(table_, task.order, task.microbatches, memory_factor);
+        std::make_shared<StageCosts>(table_, task.line, task.microbatches, memory_factor);
     std::vector<Candidate> found;
     for (const auto& partitions : FindPartitions(*costs, options)) {
       for (const Partition& partition : partitions) {
@@ -252,10 +256,11 @@ class Search {
   // Simulates a few at a time, until one fits and no other looks better.
   Status TryCandidates() {
     const std::vector<Ordered> ordered = OrderCandidates();
-    const size_t most = planning_.cluster->device_count() > kMany ? kAtOnce : kSimulated;
-    for (size_t k = 0; k < std::min(most, ordered.size()); k += kAtOnce) {
+    const bool many = planning_.cluster->device_count() > kMany;
+    const size_t most = many ? 2 : kSimulated, at_once = many ? 1 : 2;
+    for (size_t k = 0; k < std::min(most, ordered.size()); k += at_once) {
       std::vector<Plan> plans;
-      const size_t end = std::min(ordered.size(), k + kAtOnce);
+      const size_t end = std::min(ordered.size(), k + at_once);
       for (size_t j = k; j < end; ++j) {
         plans.push_back(
             PlanOf(*ordered[j].variant.candidate, ordered[j].order.name, ordered[j].order.orders));
@@ -305,8 +310,8 @@ class Search {
   static constexpr double kFar = 1.6;     // times the best estimate
   static constexpr size_t kThorough = 4;  // variants that get all, at most
   static constexpr int64_t kWork = 1500;
-  static constexpr size_t kSimulated = 16, kAtOnce = 2;
-  static constexpr int kMany = 256;  // devices: simulating takes seconds
+  static constexpr size_t kSimulated = 16;
+  static constexpr int kMany = 256;  // devices: a simulation takes seconds and much memory
   static constexpr int64_t kSearchItems = 20'000;
 
   const Planning& planning_;

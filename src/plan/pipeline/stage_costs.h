@@ -7,26 +7,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
-#include "cost/network_cost.h"
+#include "plan/pipeline/device_line.h"
 #include "plan/pipeline/layer_table.h"
 
 namespace heddle {
 
-// Devices order[at..at+count-1].
-struct DeviceRange {
-  int at = 0;
-  int count = 1;
-  int end() const { return at + count; }
-  auto operator<=>(const DeviceRange&) const = default;
-};
-
 class StageCosts {
  public:
   // `memory_factor`: of the estimate of memory; above 1 after the checker found more.
-  StageCosts(const LayerTable& table, std::vector<int> order, int64_t microbatches,
+  StageCosts(const LayerTable& table, std::shared_ptr<const DeviceLine> line, int64_t microbatches,
              double memory_factor = 1);
 
   struct Stage {
@@ -37,24 +30,21 @@ class StageCosts {
   // flight, as under 1F1B.
   Stage StageOf(int first, int end, const DeviceRange& range, int depth) const;
 
-  struct Channel {
-    double latency = 0;
-    double forward_per_byte = 0;  // seconds
-    double backward_per_byte = 0;
-    bool half_duplex = false;  // both directions share a wire
-  };
-  Channel ChannelBetween(const DeviceRange& from, const DeviceRange& to) const;
+  using Channel = LineChannel;
+  Channel ChannelBetween(const DeviceRange& from, const DeviceRange& to) const {
+    return line_->ChannelBetween(from, to);
+  }
   // Of one microbatch across the cut before layer `end`.
   double ForwardSeconds(const Channel& channel, int end) const;
   double BackwardSeconds(const Channel& channel, int end) const;
   double ChannelSeconds(const Channel& channel, int end) const;
 
   // Of the gradients of layers first..end-1 over the range, by the cheapest algorithm.
-  struct Line {
-    double fixed = 0, per_byte = 0;
-  };
-  Line AllReduceOver(const DeviceRange& range) const;
-  Line AllReduceOver(const std::vector<DeviceRange>& ranges) const;
+  using Line = LineAllReduce;
+  Line AllReduceOver(const DeviceRange& range) const { return line_->AllReduceOver({range}); }
+  Line AllReduceOver(const std::vector<DeviceRange>& ranges) const {
+    return line_->AllReduceOver(ranges);
+  }
   double AllReduceSeconds(const Line& line, int first, int end) const {
     return line.per_byte > 0 ? line.fixed + line.per_byte * table_.ParameterBytes(first, end) : 0;
   }
@@ -65,12 +55,12 @@ class StageCosts {
   LayerTable::Work WorkOf(int first, int end, const DeviceRange& range) const;
 
   const LayerTable& table() const { return table_; }
-  const std::vector<int>& order() const { return order_; }
+  const std::vector<int>& order() const { return line_->order(); }
   int layers() const { return table_.layers(); }
-  int devices() const { return static_cast<int>(order_.size()); }
+  int devices() const { return line_->size(); }
   int64_t microbatches() const { return microbatches_; }
   int64_t rows() const { return rows_; }  // of the largest microbatch
-  double speed_before(int at) const { return speed_sums_[static_cast<size_t>(at)]; }
+  double speed_before(int at) const { return line_->speed_before(at); }
 
  private:
   struct Members {  // of one type, in a range
@@ -83,17 +73,15 @@ class StageCosts {
   }
   double MemberRows(const std::vector<Members>& members, const Members& member, int first,
                     int end) const;
-  int TypeAt(int place) const { return types_[static_cast<size_t>(place)]; }
+  int TypeAt(int place) const { return line_->types()[static_cast<size_t>(place)]; }
   bool Fits(const LayerTable::Memory& memory, int type, double rows, int depth,
             bool recompute) const;
 
   const LayerTable& table_;
-  std::vector<int> order_;
+  std::shared_ptr<const DeviceLine> line_;
   int64_t microbatches_;
   int64_t rows_;
   double memory_factor_;
-  std::vector<double> speed_sums_;
-  std::vector<int> types_;                       // by place in the order
   std::vector<int> alike_until_;                 // by place: where the next of another type is
   std::vector<const LayerTable::Times*> times_;  // by number of equal replicas
   mutable std::unordered_map<int64_t, std::vector<Members>> members_;

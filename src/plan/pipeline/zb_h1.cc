@@ -32,12 +32,13 @@ Result<Plan> PlanZbH1(const Planning& planning) {
   const LayerTable table(planning);
   std::vector<int> file(static_cast<size_t>(devices));
   std::iota(file.begin(), file.end(), 0);
+  const auto line = std::make_shared<DeviceLine>(table, std::move(file));
   Best best(planning);
   const int64_t most =
       planning.options.microbatches.value_or(std::min<int64_t>(4 * stages, planning.options.batch));
   for (int64_t m = planning.options.microbatches.value_or(1); m <= most; m *= 2) {
     for (const bool recompute : {false, true}) {
-      const auto costs = std::make_shared<StageCosts>(table, file, m);
+      const auto costs = std::make_shared<StageCosts>(table, line, m);
       Partition partition = FileOrderStages(planning, stages, costs->rows());
       for (PartitionStage& stage : partition.stages) stage.recompute = recompute;
       const Candidate candidate = StraightCandidate(costs, partition);

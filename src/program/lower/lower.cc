@@ -341,7 +341,7 @@ class DeviceLowering {
       if (layout_.buckets[b].group.front() != device_) continue;
       for (const int32_t p : layout_.buckets[b].parameters) {
         const Parameter& parameter = g_.parameters()[static_cast<size_t>(p)];
-        square.ops.push_back(maker_.tables().AddOp(g_.op(parameter.square).name));
+        square.ops.push_back(maker_.OpOf(parameter.square));
         maker_.AddPort(square, parameter.gradient, PortUse::kRead);
       }
     }
@@ -424,7 +424,7 @@ std::vector<int32_t> AddUpdates(const Graph& graph, const PlanLayout& layout, Se
     update.phase = SegmentPhase::kUpdate;
     for (const int32_t p : layout.buckets[b].parameters) {
       const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
-      update.ops.push_back(maker.tables().AddOp(graph.op(parameter.update).name));
+      update.ops.push_back(maker.OpOf(parameter.update));
       maker.AddPort(update, parameter.gradient, PortUse::kConsume);
       maker.AddPort(update, parameter.tensor, PortUse::kChange);
       for (const TensorId state : parameter.states) maker.AddPort(update, state, PortUse::kChange);

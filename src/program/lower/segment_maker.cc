@@ -7,16 +7,28 @@
 namespace heddle {
 
 SegmentMaker::SegmentMaker(const Graph& graph, const PlanLayout& layout, Program& program)
-    : g_(graph), layout_(layout), tables_(program) {
+    : g_(graph),
+      layout_(layout),
+      tables_(program),
+      tensors_(graph.tensors().size(), -1),
+      ops_(graph.ops().size()) {
   most_rows_ = *std::max_element(layout.microbatch_rows.begin(), layout.microbatch_rows.end());
 }
 
 int32_t SegmentMaker::TensorOf(TensorId id) {
+  int32_t& known = tensors_[static_cast<size_t>(id.value)];
+  if (known >= 0) return known;
   const Tensor& tensor = g_.tensor(id);
-  if (const auto found = tables_.FindTensor(tensor.name)) return *found;
   std::vector<int64_t> shape = tensor.shape;
   if (tensor.per_sample) shape[0] = most_rows_;
-  return tables_.AddTensor({tensor.name, tensor.dtype, std::move(shape), tensor.role});
+  known = tables_.AddTensor({tensor.name, tensor.dtype, std::move(shape), tensor.role});
+  return known;
+}
+
+SegmentOp SegmentMaker::OpOf(OpId id) {
+  SegmentOp& known = ops_[static_cast<size_t>(id.value)];
+  if (known.op < 0) known = tables_.AddOp(g_.op(id).name);
+  return known;
 }
 
 int32_t SegmentMaker::RowsSlice(TensorId id, Range rows) {
@@ -55,7 +67,9 @@ int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
   const Scratch& scratch = ScratchFor(place);
   segment.scratch = scratch.again;
   segment.first_scratch = scratch.first;
-  for (const OpId op : made.ops) segment.ops.push_back(tables_.AddOp(g_.op(op).name));
+  segment.ops.reserve(made.ops.size());
+  for (const OpId op : made.ops) segment.ops.push_back(OpOf(op));
+  segment.ports.reserve(made.ports.size());
   for (const TensorPort& tensor_port : made.ports) {
     const Tensor& tensor = g_.tensor(tensor_port.tensor);
     Port port;

@@ -36,6 +36,7 @@ class SegmentMaker {
 
   // The Program's tensor: the graph's, with the rows of the largest microbatch.
   int32_t TensorOf(TensorId id);
+  SegmentOp OpOf(OpId id);
   // The part of a per-sample tensor that `rows` are; -1 for the whole of it.
   int32_t RowsSlice(TensorId id, Range rows);
   // The form a chunk keeps a tensor under; -1: none.
@@ -58,6 +59,8 @@ class SegmentMaker {
   const PlanLayout& layout_;
   ProgramTables tables_;
   int64_t most_rows_ = 0;
+  std::vector<int32_t> tensors_;  // by the graph's id; -1: not made yet
+  std::vector<SegmentOp> ops_;
   std::map<SegmentPlace, int32_t> segments_;
   std::map<std::tuple<size_t, size_t, size_t, int64_t>, Scratch> scratches_;  // by number of rows
 };
