@@ -4,16 +4,19 @@
 #include <initializer_list>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "program/plan/row_shares.h"
 
 namespace heddle {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // Least seconds per sample of an op, over the sizes a device can be given.
 double SampleSeconds(const Planning& planning, const Op& op, const DeviceTypeSpec& type) {
   const OpCost cost = planning.cost();
-  double least = std::numeric_limits<double>::infinity();
+  double least = kInfinity;
   for (int64_t rows = planning.options.batch; rows >= 1; rows /= 2) {
     const double seconds = cost.RowsSeconds(op, rows, type).value;
     least = std::min(least, seconds / static_cast<double>(rows));
@@ -42,39 +45,136 @@ std::vector<std::vector<double>> LayerSampleSeconds(const Planning& planning,
   return seconds;
 }
 
-// A run of layers on its way through the pipeline, and the least time a microbatch spends in it,
-// forward and back.
+// A run of layers on a microbatch's way through the pipeline, and the least it takes.
 struct WayPoint {
   LayerRun layers;
   size_t stage;
-  double seconds;
+  double forward;
+  double backward;           // without gradients of weights
+  double messages = 0;       // from the run before and back to it
+  double slow_backward = 0;  // on its slowest device
 };
 
-std::vector<WayPoint> WayThrough(const Planning& planning, const Plan& plan,
-                                 const PipelinePlan& pipeline) {
-  const OpCost cost = planning.cost();
-  const int64_t least_rows = plan.batch / plan.microbatches;
-  std::vector<WayPoint> way;
-  for (size_t s = 0; s < pipeline.stages.size(); ++s) {
-    const StagePlan& stage = pipeline.stages[s];
-    const DeviceTypeSpec& type =
-        planning.cluster->type_of(*planning.cluster->FindDevice(stage.devices[0]));
-    for (const LayerRun& run : stage.chunks) {
-      double seconds = 0;
-      for (int l = run.first; l <= run.last && stage.devices.size() == 1; ++l) {
-        const ChainLayer& layer = planning.chain.layers[static_cast<size_t>(l)];
-        for (const auto* ops : {&layer.forward, &layer.backward_input}) {
-          for (const OpId op : *ops) {
-            seconds += cost.RowsSeconds(planning.graph.op(op), least_rows, type).value;
-          }
-        }
-      }
-      way.push_back({run, s, seconds});
-    }
+// What of a plan the way through it depends on.
+class Way {
+ public:
+  Way(const Planning& planning, const Plan& plan, const PipelinePlan& pipeline)
+      : planning_(planning), pipeline_(pipeline), cost_(planning.cost()) {
+    for (const int64_t rows : MicrobatchRows(plan.batch, plan.microbatches)) sizes_.insert(rows);
   }
-  std::sort(way.begin(), way.end(),
-            [](const WayPoint& a, const WayPoint& b) { return a.layers < b.layers; });
-  return way;
+
+  std::vector<WayPoint> Points() const {
+    std::vector<WayPoint> way;
+    for (size_t s = 0; s < pipeline_.stages.size(); ++s) {
+      for (const LayerRun& run : pipeline_.stages[s].chunks) way.push_back(PointOf(run, s));
+    }
+    std::sort(way.begin(), way.end(),
+              [](const WayPoint& a, const WayPoint& b) { return a.layers < b.layers; });
+    for (size_t k = 1; k < way.size(); ++k) AddMessages(way[k - 1].stage, way[k]);
+    return way;
+  }
+
+ private:
+  DeviceId IdOf(const StagePlan& stage, size_t member) const {
+    return *planning_.cluster->FindDevice(stage.devices[member]);
+  }
+
+  // A microbatch passes through some member that has a part of it.
+  WayPoint PointOf(const LayerRun& run, size_t s) const {
+    const StagePlan& stage = pipeline_.stages[s];
+    WayPoint point{run, s, kInfinity, kInfinity};
+    std::set<std::pair<int, int64_t>> seen;  // type of device and rows
+    for (const int64_t size : sizes_) {
+      const std::vector<Range> ranges = DivideRows(size, stage.shares);
+      for (size_t member = 0; member < ranges.size(); ++member) {
+        const int type = planning_.cluster->device(IdOf(stage, member)).type;
+        const int64_t rows = ranges[member].size();
+        if (rows == 0 || !seen.emplace(type, rows).second) continue;
+        const double forward = SecondsOf(run, &ChainLayer::forward, rows, type);
+        double backward = SecondsOf(run, &ChainLayer::backward_input, rows, type);
+        if (stage.recompute) backward += forward;
+        point.forward = std::min(point.forward, forward);
+        point.backward = std::min(point.backward, backward);
+        point.slow_backward = std::max(point.slow_backward, backward);
+      }
+    }
+    return point;
+  }
+
+  double SecondsOf(const LayerRun& run, OpList ops, int64_t rows, int type) const {
+    double seconds = 0;
+    for (int l = run.first; l <= run.last; ++l) {
+      for (const OpId op : planning_.chain.layers[static_cast<size_t>(l)].*ops) {
+        seconds += cost_
+                       .RowsSeconds(planning_.graph.op(op), rows,
+                                    planning_.cluster->types()[static_cast<size_t>(type)])
+                       .value;
+      }
+    }
+    return seconds;
+  }
+
+  void AddMessages(size_t before, WayPoint& point) const {
+    if (before == point.stage) return;
+    const Cut& cut = planning_.chain.cuts[static_cast<size_t>(point.layers.first) - 1];
+    point.messages = LeastMessage(before, point.stage, cut.forward) +
+                     LeastMessage(point.stage, before, cut.backward);
+  }
+
+  // Some member waits for some other's part, at least for the smallest tensor that crosses.
+  double LeastMessage(size_t from, size_t to, const std::vector<TensorId>& tensors) const {
+    double bytes = kInfinity;  // of a sample
+    for (const TensorId id : tensors) {
+      const Tensor& tensor = planning_.graph.tensor(id);
+      const auto whole = static_cast<double>(tensor.bytes().value);
+      const auto batch = static_cast<double>(planning_.graph.batch());
+      bytes = std::min(bytes, tensor.per_sample ? whole / batch : 0);
+    }
+    if (tensors.empty()) return 0;
+    double least = kInfinity;
+    for (const int64_t size : sizes_) {
+      const std::vector<Range> there = DivideRows(size, pipeline_.stages[from].shares);
+      const std::vector<Range> here = DivideRows(size, pipeline_.stages[to].shares);
+      for (size_t a = 0, b = 0; a < there.size() && b < here.size();) {
+        const int64_t rows =
+            std::min(there[a].end, here[b].end) - std::max(there[a].begin, here[b].begin);
+        if (rows > 0) {
+          const Route& route = planning_.cluster->RouteBetween(IdOf(pipeline_.stages[from], a),
+                                                               IdOf(pipeline_.stages[to], b));
+          least = std::min(least, route.latency.value +
+                                      bytes * static_cast<double>(rows) / route.bandwidth.value);
+        }
+        (there[a].end <= here[b].end ? a : b)++;
+      }
+    }
+    return least < kInfinity ? least : 0;
+  }
+
+  const Planning& planning_;
+  const PipelinePlan& pipeline_;
+  OpCost cost_;
+  std::set<int64_t> sizes_;  // of microbatches
+};
+
+// Of the gradients of these layers between the stage's devices; weights shared with other layers
+// aside.
+double AllReduceSeconds(const Planning& planning, const Plan& plan, const StagePlan& stage,
+                        const LayerRun& run) {
+  if (stage.devices.size() < 2) return 0;
+  Bytes bytes;
+  for (const Parameter& parameter : planning.graph.parameters()) {
+    const bool inside =
+        parameter.layers.front().value >= run.first && parameter.layers.back().value <= run.last;
+    if (inside) bytes += planning.graph.tensor(parameter.gradient).bytes();
+  }
+  std::vector<DeviceId> group;
+  for (const std::string& name : stage.devices) {
+    group.push_back(*planning.cluster->FindDevice(name));
+  }
+  const std::vector<Bytes> sizes = {bytes};
+  return NetworkCost(*planning.cluster)
+      .Collective({CollectiveKind::kAllReduce, group, sizes, plan.all_reduce, 0})
+      .seconds.value;
 }
 
 // What one device of a stage spends on gradients of weights, which an order may put off.
@@ -106,17 +206,22 @@ double WeightSeconds(const Planning& planning, const Plan& plan, const StagePlan
 
 double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan& pipeline,
                   const std::map<std::string, DeviceUse>& uses) {
-  const std::vector<WayPoint> way = WayThrough(planning, plan, pipeline);
+  const std::vector<WayPoint> way = Way(planning, plan, pipeline).Points();
   const StagePlan& first = pipeline.stages[way.front().stage];
   // An interleaved stage might put off the update of its later runs.
-  double update = first.chunks.size() == 1 ? std::numeric_limits<double>::infinity() : 0;
+  double update = first.chunks.size() == 1 ? kInfinity : 0;
   for (const std::string& device : first.devices) {
     update = std::min(update, uses.at(device).updating.value);
   }
+  // The first run's gradients are complete, and can be summed, only after the last microbatch came
+  // back to it; weights are updated while other gradients are summed.
+  const double sums = AllReduceSeconds(planning, plan, first, way.front().layers);
+  const double shown = std::max(0.0, sums - way.front().slow_backward);
   double bound = 0;
   double before = 0;
   std::vector<bool> seen(pipeline.stages.size(), false);
   for (const WayPoint& point : way) {
+    before += point.messages;
     if (!seen[point.stage]) {
       seen[point.stage] = true;
       const StagePlan& stage = pipeline.stages[point.stage];
@@ -124,10 +229,10 @@ double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan
         const DeviceUse& use = uses.at(stage.devices[j]);
         const double work =
             (use.busy - use.updating).value - WeightSeconds(planning, plan, stage, j);
-        bound = std::max(bound, before + work + update);
+        bound = std::max(bound, before + work + std::max(shown, update));
       }
     }
-    before += point.seconds;
+    before += point.forward + point.backward;
   }
   return bound;
 }
@@ -157,7 +262,7 @@ Seconds FamilyBound(const Planning& planning) {
       LayerSampleSeconds(planning, {&ChainLayer::forward, &ChainLayer::backward_input});
   double latency = 0;
   for (size_t l = 0; l < reference.size(); ++l) {
-    double least = std::numeric_limits<double>::infinity();
+    double least = kInfinity;
     for (size_t type = 0; type < way.size(); ++type) {
       if (speed_of[type] >= 0) least = std::min(least, way[type][l]);
     }

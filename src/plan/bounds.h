@@ -18,11 +18,12 @@ Seconds FamilyBound(const Planning& planning);
 // No order of this plan's partition is faster. The largest of
 //   device      what it computes in one iteration;
 //   wire        the bytes it carries over its bandwidth;
-//   cycle       from a stage's first forward of an iteration to that of the next lies its own work
-//               (without gradients of weights, which an order may put off),
-//               the way back to the first stage, the first stage's update (no stage starts before
-//               it), and the way to this stage. Messages and stages of several devices, whose
-//               shares may be empty, count as nothing on the way.
+//   cycle       from the first forward of an iteration to that of the next lies the way to a stage,
+//               the stage's own work (without gradients of weights, which an order may put off),
+//               the way back to the first stage, and there the sum of its gradients (it can begin
+//               only with the last microbatch's backward) or its update. On the way a microbatch passes
+//               through the quickest device of a stage that has a part of it, and messages have the
+//               links to themselves.
 Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation& evaluation);
 
 }  // namespace heddle
