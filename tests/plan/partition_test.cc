@@ -113,8 +113,9 @@ TEST(PartitionTest, EqualsEveryWay) {
     std::vector<int> order(static_cast<size_t>(devices));
     for (int d = 0; d < devices; ++d) order[static_cast<size_t>(d)] = d;
     std::shuffle(order.begin(), order.end(), random);
-    const StageCosts costs(table, std::make_shared<DeviceLine>(table, order),
-                           int64_t{1} << (random() % 5));
+    const StageCosts costs(
+        table, std::make_shared<DeviceLine>(table, std::vector<std::vector<int>>{order}),
+        int64_t{1} << (random() % 5));
     PartitionOptions search;
     search.most_skipped = static_cast<int>(random() % 3);
     const auto found = FindPartitions(costs, search);
@@ -156,8 +157,8 @@ TEST(PartitionTest, LimitKeepsTheBest) {
   options.batch = 64;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const LayerTable table(planning);
-  const StageCosts costs(table, std::make_shared<DeviceLine>(table, std::vector<int>{0, 1, 2, 3}),
-                         4);
+  const StageCosts costs(
+      table, std::make_shared<DeviceLine>(table, std::vector<std::vector<int>>{{0, 1, 2, 3}}), 4);
   const auto all = FindPartitions(costs, {});
   double best = 1e300;
   for (const auto& partitions : all) {
@@ -182,8 +183,8 @@ TEST(PartitionTest, FewCutsAreNearlyAsGood) {
   options.batch = 64;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const LayerTable table(planning);
-  const StageCosts costs(table, std::make_shared<DeviceLine>(table, std::vector<int>{0, 1, 2, 3}),
-                         4);
+  const StageCosts costs(
+      table, std::make_shared<DeviceLine>(table, std::vector<std::vector<int>>{{0, 1, 2, 3}}), 4);
   const auto all = FindPartitions(costs, {});
   PartitionOptions few;
   few.most_cuts = 20;

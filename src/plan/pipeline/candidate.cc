@@ -91,11 +91,8 @@ CollectiveAlgorithm AllReduceFor(const Candidate& c, Bytes bytes) {
                                CollectiveAlgorithm::kHierarchical}) {
     double sum = 0;
     for (const PartitionStage& chunk : c.chunks) {
-      if (chunk.devices.count == 1) continue;
-      std::vector<DeviceId> group;
-      for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
-        group.push_back(DeviceId{c.costs->order()[static_cast<size_t>(d)]});
-      }
+      const std::vector<DeviceId> group = c.costs->line().DevicesOf({chunk.devices});
+      if (group.size() == 1) continue;
       const CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, algorithm, 0};
       sum += network.Supports(request) ? network.Collective(request).seconds.value : 1e300;
     }
@@ -208,11 +205,10 @@ double AfterOrder(const Candidate& c, const std::vector<double>& ends) {
   return end;
 }
 
-Plan PlanOf(const Candidate& c, const std::string& order_name,
-            const std::vector<WorkOrder>& orders) {
-  const Planning& planning = c.costs->table().planning();
-  Plan plan = planning.Blank("pipeline", order_name);
-  plan.microbatches = c.costs->microbatches();
+namespace {
+
+PipelinePlan PipelineOf(const Candidate& c, const std::vector<int>& file) {
+  const Cluster& cluster = *c.costs->table().planning().cluster;
   PipelinePlan pipeline;
   pipeline.stages.resize(static_cast<size_t>(c.stages));
   for (size_t k = 0; k < c.chunks.size(); ++k) {
@@ -223,13 +219,31 @@ Plan PlanOf(const Candidate& c, const std::string& order_name,
     if (stage.chunks.size() > 1) continue;
     stage.shares = c.costs->SharesOf(chunk.first, chunk.end, chunk.devices);
     for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
-      const int device = c.costs->order()[static_cast<size_t>(d)];
-      stage.devices.push_back(planning.cluster->devices()[static_cast<size_t>(device)].name);
+      const int device = file[static_cast<size_t>(d)];
+      stage.devices.push_back(cluster.devices()[static_cast<size_t>(device)].name);
     }
   }
-  for (size_t s = 0; s < orders.size(); ++s) pipeline.stages[s].order = orders[s];
+  return pipeline;
+}
+
+}  // namespace
+
+Plan PlanOf(const Candidate& c, const std::string& order_name,
+            const std::vector<WorkOrder>& orders) {
+  Plan plan = c.costs->table().planning().Blank("pipeline", order_name);
+  const int pipelines = c.costs->pipelines();
+  plan.microbatches = c.costs->microbatches() * pipelines;
+  for (int p = 0; p < pipelines; ++p) {
+    PipelinePlan pipeline = PipelineOf(c, c.costs->line().files()[static_cast<size_t>(p)]);
+    for (size_t s = 0; s < orders.size(); ++s) {
+      pipeline.stages[s].order = orders[s];
+      // Pipelines take turns.
+      for (WorkItem& item : pipeline.stages[s].order)
+        item.microbatch = item.microbatch * pipelines + p;
+    }
+    plan.pipelines.push_back(std::move(pipeline));
+  }
   plan.all_reduce = AllReduceFor(c, plan.bucket);
-  plan.pipelines = {std::move(pipeline)};
   return plan;
 }
 
@@ -240,8 +254,11 @@ std::string Describe(const Candidate& c) {
     counts[static_cast<size_t>(c.stage_of[k])] = c.chunks[k].devices.count;
   }
   for (const int count : counts) widths += fmt::format("{}{}", widths.empty() ? "" : "+", count);
-  return fmt::format("{} {} of {} devices, {} microbatches", c.stages,
-                     c.stages == 1 ? "stage" : "stages", widths, c.costs->microbatches());
+  const std::string times =
+      c.costs->pipelines() > 1 ? fmt::format("{} pipelines of ", c.costs->pipelines()) : "";
+  return fmt::format("{}{} {} of {} devices, {} microbatches", times, c.stages,
+                     c.stages == 1 ? "stage" : "stages", widths,
+                     c.costs->microbatches() * c.costs->pipelines());
 }
 
 }  // namespace heddle

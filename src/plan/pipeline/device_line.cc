@@ -4,9 +4,9 @@
 
 namespace heddle {
 
-DeviceLine::DeviceLine(const LayerTable& table, std::vector<int> order)
-    : table_(table), order_(std::move(order)), speed_sums_{0} {
-  for (const int device : order_) {
+DeviceLine::DeviceLine(const LayerTable& table, std::vector<std::vector<int>> files)
+    : table_(table), files_(std::move(files)), speed_sums_{0} {
+  for (const int device : order()) {
     types_.push_back(table.planning().cluster->devices()[static_cast<size_t>(device)].type);
     speed_sums_.push_back(speed_sums_.back() + table.SpeedOf(types_.back()));
   }
@@ -48,8 +48,8 @@ LineChannel DeviceLine::FindChannel(const DeviceRange& from, const DeviceRange& 
     const auto [a_first, a_last] = interval(from, a);
     const auto [b_first, b_last] = interval(to, b);
     const double part = std::min(a_last, b_last) - std::max(a_first, b_first);
-    const DeviceId sender{order_[static_cast<size_t>(a)]};
-    const DeviceId receiver{order_[static_cast<size_t>(b)]};
+    const DeviceId sender{order()[static_cast<size_t>(a)]};
+    const DeviceId receiver{order()[static_cast<size_t>(b)]};
     const Route& there = cluster.RouteBetween(sender, receiver);
     const Route& back = cluster.RouteBetween(receiver, sender);
     channel.latency = std::max(channel.latency, there.latency.value);
@@ -71,13 +71,20 @@ LineChannel DeviceLine::FindChannel(const DeviceRange& from, const DeviceRange& 
   return channel;
 }
 
-LineAllReduce DeviceLine::FindAllReduce(const std::vector<DeviceRange>& ranges) const {
-  std::vector<DeviceId> group;
-  for (const DeviceRange& range : ranges) {
-    for (int k = range.at; k < range.end(); ++k) {
-      group.push_back(DeviceId{order_[static_cast<size_t>(k)]});
+std::vector<DeviceId> DeviceLine::DevicesOf(const std::vector<DeviceRange>& ranges) const {
+  std::vector<DeviceId> devices;
+  for (const std::vector<int>& file : files_) {
+    for (const DeviceRange& range : ranges) {
+      for (int k = range.at; k < range.end(); ++k) {
+        devices.push_back(DeviceId{file[static_cast<size_t>(k)]});
+      }
     }
   }
+  return devices;
+}
+
+LineAllReduce DeviceLine::FindAllReduce(const std::vector<DeviceRange>& ranges) const {
+  const std::vector<DeviceId> group = DevicesOf(ranges);
   if (group.size() < 2) return {};
   const NetworkCost network(*table_.planning().cluster);
   constexpr int64_t kMuch = int64_t{1} << 30;

@@ -2,7 +2,8 @@
 // Nothing here depends on the number of microbatches: all searches along one order share it.
 //
 // A sender and a receiver of neighbouring stages exchange what their shares overlap; the most
-// loaded wire decides.
+// loaded wire decides. Several files of devices, alike place by place, are pipelines side by side:
+// the first stands for all, and gradients are summed over all of them.
 #pragma once
 
 #include <map>
@@ -37,11 +38,14 @@ struct LineAllReduce {
 
 class DeviceLine {
  public:
-  // The table must outlive it.
-  DeviceLine(const LayerTable& table, std::vector<int> order);
+  // The table must outlive it. REQUIRES: files of one length, types alike place by place.
+  DeviceLine(const LayerTable& table, std::vector<std::vector<int>> files);
 
-  const std::vector<int>& order() const { return order_; }
-  int size() const { return static_cast<int>(order_.size()); }
+  const std::vector<std::vector<int>>& files() const { return files_; }
+  const std::vector<int>& order() const { return files_[0]; }
+  int size() const { return static_cast<int>(files_[0].size()); }
+  // The devices of these ranges in all files.
+  std::vector<DeviceId> DevicesOf(const std::vector<DeviceRange>& ranges) const;
   const std::vector<int>& types() const { return types_; }  // by place in the order
   double speed_before(int at) const { return speed_sums_[static_cast<size_t>(at)]; }
 
@@ -54,7 +58,7 @@ class DeviceLine {
   LineAllReduce FindAllReduce(const std::vector<DeviceRange>& ranges) const;
 
   const LayerTable& table_;
-  std::vector<int> order_;
+  std::vector<std::vector<int>> files_;
   std::vector<int> types_;
   std::vector<double> speed_sums_;
   mutable std::mutex mutex_;

@@ -19,15 +19,42 @@
 namespace heddle {
 namespace {
 
-// Powers of two, within the batch, unless the user says.
-std::vector<int64_t> MicrobatchCounts(const Planning& planning) {
-  if (planning.options.microbatches) return {*planning.options.microbatches};
+// Of each of so many pipelines: powers of two, within the batch, unless the user says.
+std::vector<int64_t> MicrobatchCounts(const Planning& planning, int pipelines) {
+  if (const auto given = planning.options.microbatches) {
+    if (*given % pipelines != 0) return {};
+    return {*given / pipelines};
+  }
   constexpr int64_t kMost = 256;
   const int64_t most =
-      std::min({planning.options.batch, kMost, int64_t{8} * planning.cluster->device_count()});
+      std::min({planning.options.batch, kMost, int64_t{8} * planning.cluster->device_count()}) /
+      pipelines;
   std::vector<int64_t> counts;
   for (int64_t m = 1; m <= most; m *= 2) counts.push_back(m);
   return counts;
+}
+
+// The order divided into files that are alike place by place: of the devices of each type each file
+// gets as many, neighbours together. Empty: they cannot be.
+std::vector<std::vector<int>> FilesOf(const Cluster& cluster, const std::vector<int>& order,
+                                      int count) {
+  const auto type = [&](int device) { return cluster.device(DeviceId{device}).type; };
+  std::map<int, int> all, seen;
+  for (const int device : order) ++all[type(device)];
+  for (const auto& [unused, devices] : all) {
+    if (devices % count != 0) return {};
+  }
+  std::vector<std::vector<int>> files(static_cast<size_t>(count));
+  for (const int device : order) {
+    const int each = all[type(device)] / count;
+    files[static_cast<size_t>(seen[type(device)]++ / each)].push_back(device);
+  }
+  for (const std::vector<int>& file : files) {
+    for (size_t k = 0; k < file.size(); ++k) {
+      if (type(file[k]) != type(files[0][k])) return {};
+    }
+  }
+  return files;
 }
 
 // Of replicas: powers of two and three times them, and all.
@@ -101,8 +128,11 @@ class Search {
     }
     std::vector<Task> tasks;
     for (const std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
-      const auto line = std::make_shared<DeviceLine>(table_, order);
-      for (const int64_t m : MicrobatchCounts(planning_)) tasks.push_back({line, m});
+      AddTasks({order}, tasks);
+      const int most = std::min(kMostPipelines, planning_.cluster->device_count() / 2);
+      for (int files = 2; files <= most; files *= 2) {
+        AddTasks(FilesOf(*planning_.cluster, order, files), tasks);
+      }
     }
     PartitionOptions options = OptionsFor(*planning_.cluster);
     // A coarse search first: what it finds spares the fine one work.
@@ -133,6 +163,13 @@ class Search {
     };
     candidates_.erase(std::unique(candidates_.begin(), candidates_.end(), alike),
                       candidates_.end());
+  }
+
+  void AddTasks(std::vector<std::vector<int>> files, std::vector<Task>& tasks) const {
+    if (files.empty()) return;
+    const auto pipelines = static_cast<int>(files.size());
+    const auto line = std::make_shared<DeviceLine>(table_, std::move(files));
+    for (const int64_t m : MicrobatchCounts(planning_, pipelines)) tasks.push_back({line, m});
   }
 
   // By two threads; each takes the next task.
@@ -178,11 +215,13 @@ class Search {
   // Estimates leave out contention, which hits all partitions of a kind alike:
   // some of every number of stages, the best first.
   static std::vector<const Candidate*> Varied(const std::vector<Candidate>& sorted) {
-    std::map<int, size_t> seen;
+    std::map<std::pair<int, int>, size_t> seen;  // by pipelines and stages
     std::vector<const Candidate*> varied;
     for (const Candidate& candidate : sorted) {
       if (candidate.estimate > kFar * sorted[0].estimate || varied.size() == kQuick) break;
-      if (seen[candidate.stages]++ < kOfEach) varied.push_back(&candidate);
+      if (seen[{candidate.costs->pipelines(), candidate.stages}]++ < kOfEach) {
+        varied.push_back(&candidate);
+      }
     }
     return varied;
   }
@@ -304,6 +343,7 @@ class Search {
   // Estimates differ from what the simulator finds: keep some that look a
   // little worse.
   static constexpr double kSlack = 1.15;
+  static constexpr int kMostPipelines = 8;  // side by side
   static constexpr int kCoarseCuts = 16;
   static constexpr size_t kQuick = 32;    // candidates that get a few orders
   static constexpr size_t kOfEach = 4;    // number of stages

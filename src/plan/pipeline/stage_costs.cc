@@ -19,8 +19,9 @@ StageCosts::StageCosts(const LayerTable& table, std::shared_ptr<const DeviceLine
     : table_(table),
       line_(std::move(line)),
       microbatches_(microbatches),
-      rows_((table.planning().options.batch + microbatches - 1) / microbatches),
       memory_factor_(memory_factor) {
+  const int64_t all = microbatches * pipelines();
+  rows_ = (table.planning().options.batch + all - 1) / all;
   const std::vector<int>& types = line_->types();
   alike_until_.assign(types.size(), devices());
   for (size_t k = types.size() - 1; k-- > 0;) {

@@ -55,11 +55,13 @@ class StageCosts {
   LayerTable::Work WorkOf(int first, int end, const DeviceRange& range) const;
 
   const LayerTable& table() const { return table_; }
+  const DeviceLine& line() const { return *line_; }
   const std::vector<int>& order() const { return line_->order(); }
+  int pipelines() const { return static_cast<int>(line_->files().size()); }
   int layers() const { return table_.layers(); }
   int devices() const { return line_->size(); }
-  int64_t microbatches() const { return microbatches_; }
-  int64_t rows() const { return rows_; }  // of the largest microbatch
+  int64_t microbatches() const { return microbatches_; }  // of each pipeline
+  int64_t rows() const { return rows_; }                  // of the largest microbatch
   double speed_before(int at) const { return line_->speed_before(at); }
 
  private:

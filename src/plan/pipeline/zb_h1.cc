@@ -32,7 +32,8 @@ Result<Plan> PlanZbH1(const Planning& planning) {
   const LayerTable table(planning);
   std::vector<int> file(static_cast<size_t>(devices));
   std::iota(file.begin(), file.end(), 0);
-  const auto line = std::make_shared<DeviceLine>(table, std::move(file));
+  const auto line =
+      std::make_shared<DeviceLine>(table, std::vector<std::vector<int>>{std::move(file)});
   Best best(planning);
   const int64_t most =
       planning.options.microbatches.value_or(std::min<int64_t>(4 * stages, planning.options.batch));
