@@ -52,10 +52,12 @@ HEDDLE_EMULATE(dp_4, "dp", "mixed4", 2);
 HEDDLE_EMULATE(gpipe_4, "gpipe", "mixed4", 8);
 HEDDLE_EMULATE(one_f_one_b_4, "1f1b", "mixed4", 8);
 HEDDLE_EMULATE(interleaved_4, "interleaved", "mixed4", 8);
+HEDDLE_EMULATE(pipeline_4, "pipeline", "mixed4", 8);
 HEDDLE_EMULATE(dp_8, "dp", "equal8", 2);
 HEDDLE_EMULATE(gpipe_8, "gpipe", "equal8", 8);
 HEDDLE_EMULATE(one_f_one_b_8, "1f1b", "equal8", 8);
 HEDDLE_EMULATE(interleaved_8, "interleaved", "equal8", 8);
+HEDDLE_EMULATE(pipeline_8, "pipeline", "equal8", 8);
 #undef HEDDLE_EMULATE
 
 }  // namespace

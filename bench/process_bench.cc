@@ -67,4 +67,39 @@ void PlanDataParallel64(benchmark::State& state) {
 }
 BENCHMARK(PlanDataParallel64)->Unit(benchmark::kMillisecond)->UseRealTime();
 
+// `pipeline` on zoo models: targets 0.3 s (16 devices), 3 s (64), 20 s and 1 GB (1024).
+void PlanPipeline(benchmark::State& state, const std::string& model, const std::string& batch,
+                  const std::string& cluster) {
+  RunPlan(state, {"plan", "--strategy", "pipeline", "--model", model, "--batch", batch, "--cluster",
+                  kClusters + cluster + ".toml"});
+}
+BENCHMARK_CAPTURE(PlanPipeline, layers48_devices16, "gpt?layers=48", "64", "slow-rack")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanPipeline, layers48_devices64, "gpt?layers=48", "256", "hap64")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanPipeline, layers96_devices1024, "gpt?layers=96", "4096", "fat-tree-1024")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+// `pipeline` on layer profiles, which are not part of this repository: targets 1 s (densenet121),
+// 2 s (inception_v3), on 16 devices.
+void PlanProfile(benchmark::State& state, const std::string& name) {
+  const std::string path =
+      std::string(HEDDLE_SOURCE_DIR) + "/../shared/data/profiles/pipedream-" + name + ".txt";
+  if (access(path.c_str(), R_OK) != 0) {
+    state.SkipWithError("no profile");
+    return;
+  }
+  RunPlan(state, {"plan", "--strategy", "pipeline", "--model", path, "--profile-batch", "64",
+                  "--batch", "256", "--cluster", kClusters + "slow-rack.toml"});
+}
+BENCHMARK_CAPTURE(PlanProfile, densenet121, "densenet121")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanProfile, inception_v3, "inception_v3")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
 }  // namespace
