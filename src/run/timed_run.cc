@@ -38,6 +38,10 @@ class TimedExecutor final : public Executor {
   Payload Outgoing(const BufferRef& ref, int64_t) override { return Sized(ref); }
   Payload Incoming(const BufferRef& ref, int64_t) override { return Sized(ref); }
   Payload InPlace(const BufferRef& ref, int64_t) override { return Sized(ref); }
+  ExchangeBlocks Exchange(const Instruction& collective, int64_t) override {
+    const DeviceProgram& d = p_.devices[static_cast<size_t>(device_)];
+    return {{Sized(d.operands[static_cast<size_t>(collective.first_operand)])}, {}};
+  }
   void Free(const BufferRef&, int64_t) override {}
   void Alias(const BufferRef&, const BufferRef&, int64_t) override {}
   DType dtype() const override { return DType::kF32; }
