@@ -132,12 +132,10 @@ class SpmdLowering {
 
   // Of a move that masks: is this one of the devices that get zeros?
   bool IsMasked(const SpmdPiece& piece) const {
-    for (size_t axis = 0; axis < kMeshAxes; ++axis) {
-      const Layout& from = value(piece.from[0]).layout;
-      const Layout& to = value(piece.to[0]).layout;
-      if (piece.masks && Masks(from, to, axis) && place_[axis] > 0) return true;
-    }
-    return false;
+    if (!piece.masks) return false;
+    const Layout& from = value(piece.from[0]).layout;
+    const Layout& to = value(piece.to[0]).layout;
+    return (Masks(from, to, 0) && place_[0] > 0) || (Masks(from, to, 1) && place_[1] > 0);
   }
 
   void EmitCompute(const SpmdPiece& piece, size_t number) {

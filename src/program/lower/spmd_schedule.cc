@@ -416,6 +416,7 @@ class PieceMaker {
 
   struct Bucket {
     std::vector<int32_t> from, to;
+    std::vector<size_t> nodes;
     Bytes bytes;
   };
   using BucketKey = std::pair<int, CollectiveAlgorithm>;  // axis
@@ -425,6 +426,7 @@ class PieceMaker {
     Bucket& bucket = buckets_[key];
     bucket.from.push_back(node.in[0]);
     bucket.to.push_back(node.out[0]);
+    bucket.nodes.push_back(at_);
     const SpmdValue& sum = value(node.out[0]);
     const Tensor& tensor = g_.tensor(sum.tensor);
     bucket.bytes +=
@@ -459,8 +461,9 @@ class PieceMaker {
     piece.from = bucket.from;
     piece.to = bucket.to;
     s_.pieces.push_back(std::move(piece));
-    for (const int32_t to : bucket.to) {
-      if (Ends(to, at_)) exchanged_.push_back({to, to, 0});
+    for (size_t k = 0; k < bucket.to.size(); ++k) {
+      const int32_t to = bucket.to[k];
+      if (Ends(to, bucket.nodes[k])) exchanged_.push_back({to, to, 0});
     }
   }
 

@@ -31,11 +31,12 @@ std::vector<int64_t> ExtentsOf(const Slice& slice) {
   return extents;
 }
 
+// What is in both; nothing is the empty beginning of the second.
 Slice Intersection(const Slice& a, const Slice& b) {
   Slice common;
   for (size_t axis = 0; axis < a.size(); ++axis) {
-    const int64_t begin = std::max(a[axis].begin, b[axis].begin);
-    common.push_back({begin, std::max(begin, std::min(a[axis].end, b[axis].end))});
+    const Range range{std::max(a[axis].begin, b[axis].begin), std::min(a[axis].end, b[axis].end)};
+    common.push_back(range.size() > 0 ? range : Range{b[axis].begin, b[axis].begin});
   }
   return common;
 }
@@ -287,7 +288,8 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
     if (port.use == PortUse::kWrite || (port.use == PortUse::kAdd && !adds)) continue;
     live[at.place] = Whole(ref, at.slice, i);
     if (port.use != PortUse::kConsume) continue;
-    if (segment.phase == SegmentPhase::kUpdate && options_.keep_gradients) {
+    const bool gradient = segment.phase == SegmentPhase::kUpdate && at.tensor != g_.clip_norm();
+    if (gradient && options_.keep_gradients) {
       gradients_[g_.tensor(at.tensor).name] = live[at.place];
     }
     Free(ref, i);
@@ -384,7 +386,9 @@ void TorchExecutor::Move(const Segment& segment, const CompiledSegment& compiled
                                    ? LoadInput(source, segment, in, i)
                                    : Whole(BufferOf(port, in), source.slice, i);
       const Slice common = Intersection(*source.slice, *target.slice);
-      Narrow(sum, *target.slice, common).add_(Narrow(value, *source.slice, common));
+      if (ElementsOf(common) > 0) {
+        Narrow(sum, *target.slice, common).add_(Narrow(value, *source.slice, common));
+      }
       if (port.use == PortUse::kConsume) Free(BufferOf(port, in), i);
     }
     if (!adds) buffers_[KeyOf(ref, i)].part = {target.slice, sum};
