@@ -186,13 +186,16 @@ class SpmdPlanMaker {
       }
       return best;
     }
-    // Of the terms that are elsewhere, one layout's at a time.
+    // Of the terms that are elsewhere, one layout's at a time, those with most of them first: a
+    // layout on somebody's way has that one's terms as well.
     const Terms there = here == facts.end() ? Terms{} : here->second;
+    const std::pair<const Layout, Terms>* most = nullptr;
     for (const auto& fact : facts) {
       const bool known =
           std::includes(there.begin(), there.end(), fact.second.begin(), fact.second.end());
-      if (!known) return PathOf(id, fact.first, layout);
+      if (!known && (most == nullptr || fact.second.size() > most->second.size())) most = &fact;
     }
+    if (most != nullptr) return PathOf(id, most->first, layout);
     return Path{};
   }
 
