@@ -65,6 +65,7 @@ TicketPtr PostCommunication(const Program& program, int32_t device, const Instru
       in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
   CollectiveCall call;
   call.kind = in.kind;
+  call.algorithm = in.algorithm;
   call.group = in.target;
   call.root = in.tag;
   call.dtype = executor.dtype();

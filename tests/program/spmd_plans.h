@@ -144,7 +144,9 @@ class SpmdPlanMaker {
   }
 
   // The shortest way from one layout to another.
-  std::optional<Path> PathOf(TensorId id, const Layout& from, const Layout& to) const {
+  std::optional<Path> PathOf(TensorId id, const Layout& from, const Layout& to,
+                             bool through_facts = true) const {
+    const auto& facts = facts_[Index(id)];
     const bool whole_numbers = g_.tensor(id).dtype == DType::kI64;
     std::map<Layout, Layout> before;
     std::deque<Layout> queue = {from};
@@ -164,6 +166,7 @@ class SpmdPlanMaker {
           const Layout next{outer, inner};
           if (next == from || before.contains(next) || !ConversionOf(at, next)) continue;
           if (whole_numbers && HasPartial(next)) continue;
+          if (!through_facts && next != to && facts.contains(next)) continue;
           before[next] = at;
           queue.push_back(next);
         }
@@ -186,16 +189,15 @@ class SpmdPlanMaker {
       }
       return best;
     }
-    // Of the terms that are elsewhere, one layout's at a time, those with most of them first: a
-    // layout on somebody's way has that one's terms as well.
+    // Of the terms that are elsewhere, one layout's at a time, and past those of others.
     const Terms there = here == facts.end() ? Terms{} : here->second;
-    const std::pair<const Layout, Terms>* most = nullptr;
     for (const auto& fact : facts) {
       const bool known =
           std::includes(there.begin(), there.end(), fact.second.begin(), fact.second.end());
-      if (!known && (most == nullptr || fact.second.size() > most->second.size())) most = &fact;
+      if (known) continue;
+      const auto path = PathOf(id, fact.first, layout, /*through_facts=*/false);
+      return path ? path : PathOf(id, fact.first, layout);
     }
-    if (most != nullptr) return PathOf(id, most->first, layout);
     return Path{};
   }
 
