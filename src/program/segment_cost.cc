@@ -2,14 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace heddle {
 namespace {
 
+// A segment without ops moves what it reads to where it writes it (program.md): memory traffic.
+double MoveSeconds(const Program& program, const Segment& segment, const DeviceTypeSpec& type) {
+  Bytes written, traffic;
+  for (const Port& port : segment.ports) {
+    const Bytes bytes = program.BytesOf(port.tensor, port.slice);
+    const bool reads = port.use == PortUse::kRead || port.use == PortUse::kConsume;
+    if (!reads) written += bytes;
+    traffic += bytes;
+  }
+  if (segment.phase != SegmentPhase::kOther || written.value == 0) return 0;
+  return (type.launch_overhead + std::min(traffic, written * 2) / type.memory_bandwidth).value;
+}
+
 Result<double> SecondsOf(const Program& program, const Segment& segment, const OpCost* cost,
                          const DeviceTypeSpec& type) {
-  if (segment.ops.empty()) return 0.0;
   if (cost == nullptr) {
     return BadInput("program", fmt::format("segment {} states no time", segment.name),
                     "add \"time 0.001 s\" to it, or give the model");
@@ -48,6 +61,10 @@ class SegmentTimes {
     if (!is_new) return found->second;
     const Segment& segment = p_.segment(id);
     if (segment.time) return found->second = segment.time->value;
+    if (segment.ops.empty()) {
+      const DeviceTypeSpec& device = cluster_.types()[static_cast<size_t>(type)];
+      return found->second = MoveSeconds(p_, segment, device);
+    }
     Work work{{}, segment.rows.size()};
     for (const SegmentOp& op : segment.ops) work.ops.emplace_back(op.op, op.shards);
     const auto [same, unknown] = by_work_.try_emplace({type, std::move(work)}, 0);
