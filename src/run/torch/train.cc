@@ -337,6 +337,7 @@ class RankTrainer {
     const std::map<std::string, Slice> slices = PartsAt(rank);
     for (const auto& [name, part] : parts) {
       const std::vector<int64_t>& shape = graph_.tensor(*graph_.FindTensor(name)).shape;
+      if (part.numel() == 0) continue;
       if (part.sizes() == shape) {
         whole[name] = part;
         continue;
