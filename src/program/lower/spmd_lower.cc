@@ -202,6 +202,13 @@ class SpmdLowering {
     return found->second;
   }
 
+  // Does the op compute into this input, which ends with it?
+  bool GivenAway(const Op& op, size_t input, const std::map<TensorId, Bytes>& ended) const {
+    const TensorId id = op.inputs[input].tensor;
+    const Role role = g_.tensor(id).role;
+    return ended.contains(id) && (role == Role::kActivation || role == Role::kGradient);
+  }
+
   // Most memory at once inside the segment, beyond what was there before.
   Bytes ScratchOf(const Segment& segment, const SpmdPiece& piece) {
     std::map<TensorId, PortUse> uses;
@@ -241,6 +248,9 @@ class SpmdLowering {
           if (released && last_use[operand.tensor] == k) ended[operand.tensor] = size(operand);
         }
       }
+      const int8_t reused = InfoOf(op.kind).in_place;
+      const bool in_place = reused >= 0 && GivenAway(op, static_cast<size_t>(reused), ended);
+      if (in_place) temporary -= size(op.outputs[0]);
       peak = std::max(peak, live + temporary);
       for (const auto& item : ended) live -= item.second;
     }

@@ -131,9 +131,12 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
     const at::Tensor whole =
         given != values.end() ? given->second : InitialTensor(graph, id, options);
     const SlicePtr slice = SliceFor(ref.tensor, ref.slice);
+    // A part is copied, or it would keep the whole alive.
     const bool is_part = whole.sizes() == ExtentsOf(*slice);
     const at::Tensor part =
-        is_part ? whole : Narrow(whole, p_.SliceOf(ref.tensor, -1), *slice).contiguous();
+        is_part
+            ? whole.contiguous()
+            : Narrow(whole, p_.SliceOf(ref.tensor, -1), *slice).clone(at::MemoryFormat::Contiguous);
     // Others may start from the same values: who updates needs its own.
     const bool shared = given != values.end() && options.training;
     buffers_[KeyOf(ref, 0)].part = {slice, shared ? part.clone() : part};
