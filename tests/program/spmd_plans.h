@@ -189,14 +189,18 @@ class SpmdPlanMaker {
       }
       return best;
     }
-    // Of the terms that are elsewhere, one layout's at a time, and past those of others.
+    // Of the terms that are elsewhere, one layout's at a time, those with most of them first, and
+    // past the layouts of others where that is possible.
     const Terms there = here == facts.end() ? Terms{} : here->second;
+    const std::pair<const Layout, Terms>* most = nullptr;
     for (const auto& fact : facts) {
       const bool known =
           std::includes(there.begin(), there.end(), fact.second.begin(), fact.second.end());
-      if (known) continue;
-      const auto path = PathOf(id, fact.first, layout, /*through_facts=*/false);
-      return path ? path : PathOf(id, fact.first, layout);
+      if (!known && (most == nullptr || fact.second.size() > most->second.size())) most = &fact;
+    }
+    if (most != nullptr) {
+      const auto path = PathOf(id, most->first, layout, /*through_facts=*/false);
+      return path ? path : PathOf(id, most->first, layout);
     }
     return Path{};
   }

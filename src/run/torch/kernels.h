@@ -22,7 +22,7 @@ struct KernelContext {
   uint64_t seed = 1;            // dropout
   int64_t first_sample = 0;     // of the step's batch, the first row here
   // Of a shard: the part that is here of each of the op's letters, all of it otherwise.
-  std::span<const Range> parts;
+  std::span<const Range> parts = {};
   int64_t rows = 0;      // of a shard: samples of all shards together
   bool training = true;  // otherwise nothing is dropped
   at::ScalarType dtype = at::kDouble;
