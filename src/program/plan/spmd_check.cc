@@ -156,6 +156,10 @@ class SpmdReplay {
       const TensorId id = op.inputs[i].tensor;
       const Layout layout = InputLayout(op, i, step.rule);
       HEDDLE_RETURN_IF_ERROR(Need(id, layout, /*some=*/false));
+      for (size_t j = 0; j < i; ++j) {  // a segment has one buffer of a tensor
+        if (op.inputs[j].tensor != id || InputLayout(op, j, step.rule) == layout) continue;
+        return Bad(fmt::format("op {} would read {} in two layouts", op.name, g_.tensor(id).name));
+      }
       const bool stale = updated_.contains(id) && op.phase != Phase::kUpdate;
       if (stale) return Bad(fmt::format("reads {} after its update", g_.tensor(id).name));
     }
