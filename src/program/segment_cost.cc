@@ -10,15 +10,15 @@ namespace {
 
 // A segment without ops moves what it reads to where it writes it (program.md): memory traffic.
 double MoveSeconds(const Program& program, const Segment& segment, const DeviceTypeSpec& type) {
-  Bytes written, traffic;
+  Bytes read, written;
   for (const Port& port : segment.ports) {
-    const Bytes bytes = program.BytesOf(port.tensor, port.slice);
     const bool reads = port.use == PortUse::kRead || port.use == PortUse::kConsume;
-    if (!reads) written += bytes;
-    traffic += bytes;
+    (reads ? read : written) += program.BytesOf(port.tensor, port.slice);
   }
-  if (segment.phase != SegmentPhase::kOther || written.value == 0) return 0;
-  return (type.launch_overhead + std::min(traffic, written * 2) / type.memory_bandwidth).value;
+  const bool moves = segment.phase == SegmentPhase::kOther && read.value > 0 && written.value > 0;
+  if (!moves) return 0;
+  const Bytes traffic = std::min(read, written) + written;
+  return (type.launch_overhead + traffic / type.memory_bandwidth).value;
 }
 
 Result<double> SecondsOf(const Program& program, const Segment& segment, const OpCost* cost,
