@@ -11,6 +11,7 @@ namespace heddle {
 double BytesMoved(CollectiveKind kind, size_t members, double bytes) {
   const auto count = static_cast<double>(members);
   const double once = 2 * bytes * (count - 1) / count;
+  if (kind == CollectiveKind::kAllToAll) return once / count;  // each has a part, and keeps one
   return kind == CollectiveKind::kAllReduce ? 2 * once : once;
 }
 namespace {

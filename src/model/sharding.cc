@@ -73,6 +73,21 @@ std::string NameOf(const ShardState& state) {
                            : fmt::format("S{}'{}", state.dim, state.ratios);
 }
 
+std::string NameOf(const AxisRule& rule) {
+  if (rule.letter != 0) {
+    return rule.ratios == 0 ? std::string(1, rule.letter)
+                            : fmt::format("{}'{}", rule.letter, rule.ratios);
+  }
+  if (rule.partial == 0) return "-";
+  std::string name = "P";
+  for (size_t k = 0; rule.partial >> k != 0; ++k) {
+    if ((rule.partial >> k & 1U) != 0) name += std::to_string(k);
+  }
+  return name;
+}
+
+std::string NameOf(const OpRule& rule) { return NameOf(rule[0]) + "." + NameOf(rule[1]); }
+
 std::string NameOf(const Layout& layout) { return NameOf(layout[0]) + "." + NameOf(layout[1]); }
 
 }  // namespace heddle

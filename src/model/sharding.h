@@ -59,5 +59,9 @@ Layout OutputLayout(const Op& op, size_t k, const OpRule& rule);
 // "R", "P", "S1", "S1'2" with ratio vector 2; a layout has both: "S0.R".
 std::string NameOf(const ShardState& state);
 std::string NameOf(const Layout& layout);
+// "-" for all of it, "n" by letter, "n'2" with ratio vector 2, "P01" with inputs 0 and 1 partial; a
+// rule for both axes: "b.n".
+std::string NameOf(const AxisRule& rule);
+std::string NameOf(const OpRule& rule);
 
 }  // namespace heddle

@@ -54,14 +54,20 @@ std::string Describe(const Plan& plan) {
 }
 
 Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string& where) {
+  std::vector<std::string> devices;
   for (const PipelinePlan& pipeline : plan.pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
-      for (const std::string& device : stage.devices) {
-        if (cluster.FindDevice(device)) continue;
-        return BadInput(where, fmt::format("the cluster has no device \"{}\"", device),
-                        "devices are named node:number, e.g. \"a:0\"");
-      }
+      devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
     }
+  }
+  if (plan.spmd) {
+    for (const auto& node : plan.spmd->mesh)
+      devices.insert(devices.end(), node.begin(), node.end());
+  }
+  for (const std::string& device : devices) {
+    if (cluster.FindDevice(device)) continue;
+    return BadInput(where, fmt::format("the cluster has no device \"{}\"", device),
+                    "devices are named node:number, e.g. \"a:0\"");
   }
   return Ok();
 }
@@ -130,8 +136,9 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
 namespace {
 
 // For each device of the Program the first with the same work: of the same stage, with as many
-// samples of every microbatch.
+// samples of every microbatch. Empty where all differ.
 std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
+  if (plan.spmd) return {};
   std::map<std::string, int32_t> numbers;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     numbers[program.devices[d].name] = static_cast<int32_t>(d);

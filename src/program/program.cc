@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -98,6 +99,18 @@ std::vector<Bytes> CollectiveSizes(CollectiveKind kind, const CollectiveShape& s
     from_begin += from;
   }
   return sizes;
+}
+
+Bytes DividedBytes(const Program& program, const Instruction& collective, const BufferRef& input) {
+  if (collective.shape < 0) return program.BytesOf(input.tensor, input.slice);
+  const Division& division = program.shapes[static_cast<size_t>(collective.shape)].from;
+  Slice slice = program.SliceOf(input.tensor, input.slice);
+  if (division.dim >= 0 && static_cast<size_t>(division.dim) < slice.size()) {
+    const auto& sizes = division.sizes;
+    slice[static_cast<size_t>(division.dim)] = {
+        0, std::accumulate(sizes.begin(), sizes.end(), int64_t{0})};
+  }
+  return {ElementsOf(slice) * SizeOf(program.tensor(input.tensor).dtype)};
 }
 
 int64_t ElementsOf(const Slice& slice) {

@@ -250,6 +250,10 @@ bool WritesOperand(const Instruction& instruction, int32_t k);
 // The sizes NetworkCost asks for (network_cost.h), of a collective that divides `whole` bytes.
 std::vector<Bytes> CollectiveSizes(CollectiveKind kind, const CollectiveShape& shape, Bytes whole);
 
+// What a collective divides of the tensor of one of its inputs: the axis that its sizes add up to,
+// and of the others what the input has. All of the input where nothing is divided.
+Bytes DividedBytes(const Program& program, const Instruction& collective, const BufferRef& input);
+
 int64_t ElementsOf(const Slice& slice);
 bool Overlap(const Slice& a, const Slice& b);
 bool Contains(const Slice& outer, const Slice& inner);

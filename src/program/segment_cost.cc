@@ -2,14 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace heddle {
 namespace {
 
+// A segment without ops moves what it reads to where it writes it (program.md): memory traffic.
+double MoveSeconds(const Program& program, const Segment& segment, const DeviceTypeSpec& type) {
+  Bytes read, written;
+  for (const Port& port : segment.ports) {
+    const bool reads = port.use == PortUse::kRead || port.use == PortUse::kConsume;
+    (reads ? read : written) += program.BytesOf(port.tensor, port.slice);
+  }
+  const bool moves = segment.phase == SegmentPhase::kOther && read.value > 0 && written.value > 0;
+  if (!moves) return 0;
+  const Bytes traffic = std::min(read, written) + written;
+  return (type.launch_overhead + traffic / type.memory_bandwidth).value;
+}
+
 Result<double> SecondsOf(const Program& program, const Segment& segment, const OpCost* cost,
                          const DeviceTypeSpec& type) {
-  if (segment.ops.empty()) return 0.0;
   if (cost == nullptr) {
     return BadInput("program", fmt::format("segment {} states no time", segment.name),
                     "add \"time 0.001 s\" to it, or give the model");
@@ -46,6 +59,9 @@ class SegmentTimes {
   Result<double> Of(int32_t id, int type) {
     const Segment& segment = p_.segment(id);
     if (segment.time) return segment.time->value;
+    if (segment.ops.empty()) {
+      return MoveSeconds(p_, segment, cluster_.types()[static_cast<size_t>(type)]);
+    }
     Work work{{}, segment.rows.size()};
     for (const SegmentOp& op : segment.ops) work.ops.emplace_back(op.op, op.shards);
     const auto [same, unknown] = by_work_.try_emplace({type, std::move(work)}, 0);

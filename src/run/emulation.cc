@@ -76,6 +76,9 @@ class PacedExecutor final : public Executor {
   Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
   Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
   Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
+  ExchangeBlocks Exchange(const Instruction& collective, int64_t i) override {
+    return inner_.Exchange(collective, i);
+  }
   void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
   void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
     inner_.Alias(name, buffer, i);
@@ -113,8 +116,12 @@ class PacedCommunicator final : public Communicator {
   TicketPtr Collective(CollectiveCall call) override {
     if (!Paced(0)) return inner_.Collective(std::move(call));
     const size_t members = emulation_.group_sizes_[static_cast<size_t>(call.group)];
-    double bytes = 0;
-    for (const Payload& block : call.in) bytes += static_cast<double>(block.bytes);
+    const bool gathers = call.kind == CollectiveKind::kAllGather;
+    double bytes = 0;  // of all that is divided
+    for (const Payload& block : gathers ? call.out : call.in) {
+      bytes += static_cast<double>(block.bytes);
+    }
+    if (call.kind == CollectiveKind::kAllToAll) bytes *= static_cast<double>(members);
     emulation_.SleepForMessage(device_, BytesMoved(call.kind, members, bytes));
     TicketPtr modelled = emulation_.PostCollective(device_, call);
     return Both(inner_.Collective(std::move(call)), std::move(modelled));
@@ -233,19 +240,34 @@ Emulation::FlowPtr Emulation::PostMessage(int32_t from, int32_t to, int32_t tag,
 
 Emulation::FlowPtr Emulation::PostCollective(int32_t device, const CollectiveCall& call) {
   auto mine = std::make_shared<Flow>(this);
-  size_t bytes = 0;
-  for (const Payload& payload : call.in) bytes += payload.bytes;
+  std::vector<Bytes> blocks;
+  for (const Payload& block : call.in) {
+    blocks.push_back(Scaled(static_cast<double>(block.bytes)));
+  }
   const std::lock_guard lock(mutex_);
   GroupQueue& queue = groups_[call.group];
-  queue.arriving[device].push_back(mine);
+  queue.arriving[device].push_back({mine, std::move(blocks)});
   const auto has_come = [](const auto& member) { return !member.second.empty(); };
   const auto here =
       static_cast<size_t>(std::count_if(queue.arriving.begin(), queue.arriving.end(), has_come));
   if (here < group_sizes_[static_cast<size_t>(call.group)]) return mine;
-  WaitingCollective collective{call.kind, bytes, {}};
+  const bool in_place = call.out.empty() || call.kind == CollectiveKind::kAllReduce ||
+                        call.kind == CollectiveKind::kBroadcast;
+  WaitingCollective collective{call.kind, call.algorithm, {}, {}};
   for (auto& member : queue.arriving) {
-    collective.members.push_back(member.second.front());
+    Arriving& arrived = member.second.front();
+    // The blocks of all make up the sizes; those of a sum are the same for everyone.
+    const bool same = in_place || call.kind == CollectiveKind::kReduceScatter;
+    if (!same || collective.members.empty()) {
+      collective.sizes.insert(collective.sizes.end(), arrived.blocks.begin(), arrived.blocks.end());
+    }
+    collective.members.push_back(arrived.flow);
     member.second.pop_front();
+  }
+  if (in_place) {
+    Bytes all;
+    for (const Bytes size : collective.sizes) all += size;
+    collective.sizes = {all};
   }
   queue.waiting.push_back(std::move(collective));
   const double now = Now();
@@ -263,8 +285,7 @@ void Emulation::StartNext(int32_t group, double now) {
   queue.waiting.pop_front();
   queue.running = next_id_++;
   in_flight_[queue.running] = next.members;
-  network_->StartCollective(queue.running, next.kind, group,
-                            Scaled(static_cast<double>(next.bytes)), now);
+  network_->StartCollective(queue.running, next.kind, next.algorithm, group, next.sizes, now);
 }
 
 }  // namespace heddle

@@ -34,8 +34,9 @@ class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
   virtual void StartMessage(int32_t id, int32_t from, int32_t to, Bytes bytes, double now) = 0;
-  virtual void StartCollective(int32_t id, CollectiveKind kind, int32_t group, Bytes bytes,
-                               double now) = 0;
+  // Sizes as in CollectiveRequest.
+  virtual void StartCollective(int32_t id, CollectiveKind kind, CollectiveAlgorithm algorithm,
+                               int32_t group, const std::vector<Bytes>& sizes, double now) = 0;
   virtual double NextTime() const = 0;  // when something happens next; may be infinite
   virtual void Advance(double now, std::vector<int32_t>& done) = 0;
 };
@@ -76,11 +77,16 @@ class Emulation {
   // One that all members have come to.
   struct WaitingCollective {
     CollectiveKind kind;
-    size_t bytes;
+    CollectiveAlgorithm algorithm;
+    std::vector<Bytes> sizes;
     std::vector<FlowPtr> members;
   };
+  struct Arriving {
+    FlowPtr flow;
+    std::vector<Bytes> blocks;  // that it puts in
+  };
   struct GroupQueue {
-    std::map<int32_t, std::deque<FlowPtr>> arriving;  // by device
+    std::map<int32_t, std::deque<Arriving>> arriving;  // by device, in rank order
     std::deque<WaitingCollective> waiting;
     int32_t running = -1;  // id
   };

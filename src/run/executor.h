@@ -11,6 +11,11 @@
 
 namespace heddle {
 
+// A collective's memory on one member, in blocks as in CollectiveCall.
+struct ExchangeBlocks {
+  std::vector<Payload> in, out;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -24,6 +29,9 @@ class Executor {
   virtual Payload Outgoing(const BufferRef& ref, int64_t i) = 0;
   virtual Payload Incoming(const BufferRef& ref, int64_t i) = 0;
   virtual Payload InPlace(const BufferRef& ref, int64_t i) = 0;
+
+  // Of an all-gather, reduce-scatter or all-to-all of one buffer; makes the output.
+  virtual ExchangeBlocks Exchange(const Instruction& collective, int64_t i) = 0;
 
   virtual void Free(const BufferRef& ref, int64_t i) = 0;
   virtual void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) = 0;

@@ -38,6 +38,24 @@ class TimedExecutor final : public Executor {
   Payload Outgoing(const BufferRef& ref, int64_t) override { return Sized(ref); }
   Payload Incoming(const BufferRef& ref, int64_t) override { return Sized(ref); }
   Payload InPlace(const BufferRef& ref, int64_t) override { return Sized(ref); }
+  ExchangeBlocks Exchange(const Instruction& collective, int64_t) override {
+    const DeviceProgram& d = p_.devices[static_cast<size_t>(device_)];
+    const BufferRef& input = d.operands[static_cast<size_t>(collective.first_operand)];
+    const std::vector<int32_t>& members = p_.group(collective.target).devices;
+    const std::vector<Bytes> sizes =
+        CollectiveSizes(collective.kind, p_.shapes[static_cast<size_t>(collective.shape)],
+                        DividedBytes(p_, collective, input));
+    const auto rank =
+        static_cast<size_t>(std::find(members.begin(), members.end(), device_) - members.begin());
+    const bool pairs = collective.kind == CollectiveKind::kAllToAll;
+    std::vector<Payload> blocks;  // of an all-to-all: to each member
+    for (size_t r = 0; r < members.size(); ++r) {
+      const Bytes bytes = sizes[pairs ? rank * members.size() + r : r];
+      blocks.push_back({nullptr, nullptr, static_cast<size_t>(bytes.value)});
+    }
+    if (collective.kind == CollectiveKind::kAllGather) return {{blocks[rank]}, blocks};
+    return {blocks, {blocks[rank]}};
+  }
   void Free(const BufferRef&, int64_t) override {}
   void Alias(const BufferRef&, const BufferRef&, int64_t) override {}
   DType dtype() const override { return DType::kF32; }

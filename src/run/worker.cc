@@ -1,11 +1,8 @@
 #include "run/worker.h"
 
-#include <fmt/format.h>
-
 #include <iterator>
 #include <unordered_map>
 
-#include "program/text/program_text.h"
 #include "program/unroll.h"
 
 namespace heddle {
@@ -52,9 +49,11 @@ EventKind EventOf(SegmentPhase phase) {
   return phase == SegmentPhase::kOther ? EventKind::kOther : EventKind::kBackward;
 }
 
-// Posts a send, receive or collective; returns its ticket.
-Result<TicketPtr> Post(const Program& program, const DeviceProgram& d, const Instruction& in,
-                       int64_t i, Executor& executor, Communicator& communicator) {
+}  // namespace
+
+TicketPtr PostCommunication(const Program& program, int32_t device, const Instruction& in,
+                            int64_t i, Executor& executor, Communicator& communicator) {
+  const DeviceProgram& d = program.devices[static_cast<size_t>(device)];
   const BufferRef* operands = d.operands.data() + in.first_operand;
   if (in.code == OpCode::kSend) {
     return communicator.Send(in.target, in.tag, executor.Outgoing(operands[0], i));
@@ -64,19 +63,25 @@ Result<TicketPtr> Post(const Program& program, const DeviceProgram& d, const Ins
   }
   const bool in_place =
       in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
-  if (!in_place) {
-    return Error{ErrorKind::kInternal, "run", "not run yet: " + PrintInstruction(program, d, in),
-                 ""};
-  }
   CollectiveCall call;
   call.kind = in.kind;
+  call.algorithm = in.algorithm;
   call.group = in.target;
   call.root = in.tag;
   call.dtype = executor.dtype();
-  for (int32_t k = 0; k < in.operand_count; ++k)
-    call.in.push_back(executor.InPlace(operands[k], i));
+  if (in_place) {
+    for (int32_t k = 0; k < in.operand_count; ++k) {
+      call.in.push_back(executor.InPlace(operands[k], i));
+    }
+  } else {
+    ExchangeBlocks blocks = executor.Exchange(in, i);
+    call.in = std::move(blocks.in);
+    call.out = std::move(blocks.out);
+  }
   return communicator.Collective(std::move(call));
 }
+
+namespace {
 
 // One device at work.
 class Worker {
@@ -123,7 +128,7 @@ class Worker {
       } else if (in.code == OpCode::kAlias) {
         executor_.Alias(operands[0], operands[1], i);
       } else if (in.code != OpCode::kWait) {
-        HEDDLE_ASSIGN(const TicketPtr ticket, Post(p_, d_, in, i, executor_, communicator_));
+        const TicketPtr ticket = PostCommunication(p_, device_, in, i, executor_, communicator_);
         for (const auto& [key, writes] : used) in_flight_.Add(key, ticket, writes);
         if (in.on_compute) ticket->Wait();
       }

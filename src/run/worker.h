@@ -55,6 +55,10 @@ struct WorkerOptions {
   WorkerProgress* progress = nullptr;           // told before each instruction
 };
 
+// Posts a send, receive or collective whose buffers are ready.
+TicketPtr PostCommunication(const Program& program, int32_t device, const Instruction& in,
+                            int64_t i, Executor& executor, Communicator& communicator);
+
 // Runs the device's prologue, body and epilogue. Returns its compute events, in the form of the
 // simulated timeline (lane numbers as in simulate: 2 * device).
 Result<std::vector<TimelineEvent>> RunDevice(const Program& program, int32_t device,

@@ -234,9 +234,7 @@ int64_t Compiler::CollectiveBytes(int32_t device, const Instruction& in) const {
   int64_t bytes = 0;
   for (int32_t k = 0; k < in.operand_count; ++k) {
     const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
-    const bool part =
-        in.kind == CollectiveKind::kAllReduce || in.kind == CollectiveKind::kBroadcast;
-    bytes += p_.BytesOf(ref.tensor, part ? ref.slice : -1).value;
+    bytes += DividedBytes(p_, in, ref).value;
   }
   return bytes;
 }

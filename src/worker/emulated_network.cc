@@ -11,11 +11,10 @@ namespace {
 class EmulatedNetwork final : public NetworkModel {
  public:
   EmulatedNetwork(const Cluster& cluster, const Program& program, std::vector<DeviceId> devices,
-                  LinkModel links, CollectiveAlgorithm all_reduce)
+                  LinkModel links)
       : program_(program),
         devices_(std::move(devices)),
         cost_(cluster),
-        all_reduce_(all_reduce),
         network_(MakeNetwork(links, Bandwidths(cluster), 0)) {}
 
   void StartMessage(int32_t id, int32_t from, int32_t to, Bytes bytes, double now) override {
@@ -23,12 +22,11 @@ class EmulatedNetwork final : public NetworkModel {
     Start(id, cost_.Transfer(IdOf(from), IdOf(to), bytes), from * devices + to, now);
   }
 
-  void StartCollective(int32_t id, CollectiveKind kind, int32_t group, Bytes bytes,
-                       double now) override {
+  void StartCollective(int32_t id, CollectiveKind kind, CollectiveAlgorithm algorithm,
+                       int32_t group, const std::vector<Bytes>& sizes, double now) override {
     std::vector<DeviceId> members;
     for (const int32_t device : program_.group(group).devices) members.push_back(IdOf(device));
-    const std::vector<Bytes> sizes = {bytes};
-    Start(id, cost_.Collective({kind, members, sizes, all_reduce_, 0}), -1, now);
+    Start(id, cost_.Collective({kind, members, sizes, algorithm, 0}), -1, now);
   }
 
   double NextTime() const override { return network_->NextTime(); }
@@ -57,7 +55,6 @@ class EmulatedNetwork final : public NetworkModel {
   const Program& program_;
   std::vector<DeviceId> devices_;
   NetworkCost cost_;
-  CollectiveAlgorithm all_reduce_;
   std::unique_ptr<Network> network_;
   std::map<int32_t, std::vector<FlowLoad>> loads_;  // of the flows in flight
 };
@@ -93,8 +90,7 @@ Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const P
       static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
   return std::make_unique<Emulation>(
       std::move(seconds), std::move(message_seconds), std::move(group_sizes),
-      std::make_unique<EmulatedNetwork>(*loaded.cluster, program, std::move(devices), links,
-                                        loaded.plan.all_reduce),
+      std::make_unique<EmulatedNetwork>(*loaded.cluster, program, std::move(devices), links),
       scale);
 }
 

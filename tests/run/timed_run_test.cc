@@ -16,8 +16,9 @@ class FixedRate final : public NetworkModel {
   void StartMessage(int32_t id, int32_t, int32_t, Bytes bytes, double now) override {
     due_.emplace(now + static_cast<double>(bytes.value) / rate_, id);
   }
-  void StartCollective(int32_t id, CollectiveKind, int32_t, Bytes bytes, double now) override {
-    due_.emplace(now + static_cast<double>(bytes.value) / rate_, id);
+  void StartCollective(int32_t id, CollectiveKind, CollectiveAlgorithm, int32_t,
+                       const std::vector<Bytes>& sizes, double now) override {
+    due_.emplace(now + static_cast<double>(sizes[0].value) / rate_, id);
   }
   double NextTime() const override {
     return due_.empty() ? std::numeric_limits<double>::infinity() : due_.begin()->first;

@@ -301,18 +301,26 @@ class BufferWalk {
   void CheckSizes(const Instruction& in, const BufferRef* operands) {
     const CollectiveShape& shape = p_.shapes[static_cast<size_t>(in.shape)];
     const Division& out = in.kind == CollectiveKind::kAllToAll ? shape.to : shape.from;
-    CheckDivision(shape.from, {operands, static_cast<size_t>(in.operand_count)});
-    CheckDivision(out, {operands + in.operand_count, static_cast<size_t>(in.output_count)});
+    const bool scatters = in.kind == CollectiveKind::kReduceScatter;
+    const bool gathers = in.kind == CollectiveKind::kAllGather;
+    CheckDivision(shape.from, {operands, static_cast<size_t>(in.operand_count)}, scatters);
+    CheckDivision(out, {operands + in.operand_count, static_cast<size_t>(in.output_count)},
+                  gathers);
   }
 
-  void CheckDivision(const Division& division, std::span<const BufferRef> refs) {
+  // `whole`: these buffers have all that is divided, not a member's part of it.
+  void CheckDivision(const Division& division, std::span<const BufferRef> refs, bool whole) {
     const int64_t sum = std::accumulate(division.sizes.begin(), division.sizes.end(), int64_t{0});
     double flattened = 0;
     for (const BufferRef& ref : refs) {
-      const std::vector<int64_t>& extents = p_.tensor(ref.tensor).shape;
+      std::vector<int64_t> extents = p_.tensor(ref.tensor).shape;
       flattened += static_cast<double>(ElementsOf(p_.SliceOf(ref.tensor, -1)));
       if (!good_ || division.dim < 0) continue;
       const auto dim = static_cast<size_t>(division.dim);
+      // Members may divide a part of the axis among them; then the buffer says which.
+      if (ref.slice >= 0 && dim < extents.size()) {
+        extents[dim] = whole ? p_.SliceOf(ref.tensor, ref.slice)[dim].size() : sum;
+      }
       if (dim < extents.size() && extents[dim] == sum) continue;
       Report(FindingKind::kCollectiveDisagrees,
              dim < extents.size() ? fmt::format("{}: the sizes add up to {}, not to the {} of {}",
@@ -356,7 +364,17 @@ class BufferWalk {
     const auto sizes = division.sizes.begin();
     const int64_t begin = std::accumulate(sizes, sizes + static_cast<ptrdiff_t>(rank), int64_t{0});
     const int64_t end = begin + division.sizes[rank];
-    if (in.kind != CollectiveKind::kAllGather && division.dim >= 0) {
+    const bool named = ref.slice >= 0 && division.dim >= 0;
+    if (named) {
+      slice = p_.SliceOf(ref.tensor, ref.slice);
+      elements = ElementsOf(slice);
+      const int64_t extent = slice[static_cast<size_t>(division.dim)].size();
+      if (in.kind != CollectiveKind::kAllGather && extent != division.sizes[rank]) {
+        return Report(FindingKind::kCollectiveDisagrees,
+                      fmt::format("{} gets {} along axis {}, not {}", Here(ref), extent,
+                                  division.dim, division.sizes[rank]));
+      }
+    } else if (in.kind != CollectiveKind::kAllGather && division.dim >= 0) {
       slice[static_cast<size_t>(division.dim)] = {begin, end};
       elements = ElementsOf(slice);
     } else if (in.kind != CollectiveKind::kAllGather) {

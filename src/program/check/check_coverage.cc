@@ -141,18 +141,18 @@ class MicrobatchCoverage {
       const std::string& layer = graph_->layers()[static_cast<size_t>(op.layer.value)];
       const std::string what = fmt::format("layer {} (op {})", layer, op.name);
       Report(Tile(pieces[k], rows), what, microbatch);
-      if (sharded[k]) CheckShards(op, microbatch, segments, what);
+      if (sharded[k]) CheckShards(op, microbatch, rows, segments, what);
     }
   }
 
   // The shards of a jointly computed op must tile its index space: distinct boxes, full volume.
-  void CheckShards(const Op& op, int64_t microbatch, const std::vector<int32_t>& segments,
-                   const std::string& what) {
+  void CheckShards(const Op& op, int64_t microbatch, int64_t rows,
+                   const std::vector<int32_t>& segments, const std::string& what) {
     std::set<std::vector<Range>> boxes;
     double volume = 0;
     double whole = 1;
     for (size_t k = 0; k < op.letters.size(); ++k) {
-      if (op.letters[k] != 'b') whole *= static_cast<double>(op.extents[k]);
+      whole *= static_cast<double>(op.letters[k] == 'b' ? rows : op.extents[k]);
     }
     for (const int32_t s : segments) {
       for (const SegmentOp& shard : p_.segment(s).ops) {
@@ -160,8 +160,8 @@ class MicrobatchCoverage {
         std::vector<Range> box;
         double size = 1;
         for (size_t k = 0; k < op.letters.size(); ++k) {
-          if (op.letters[k] == 'b') continue;
           Range range{0, op.extents[k]};
+          if (op.letters[k] == 'b') range = p_.segment(s).rows;
           for (const auto& [letter, part] : p_.ShardsOf(shard)) {
             if (letter == op.letters[k]) range = part;
           }

@@ -10,6 +10,7 @@
 
 #include "program/lower/plan_layout.h"
 #include "program/lower/segment_maker.h"
+#include "program/lower/spmd_lower.h"
 
 namespace heddle {
 namespace {
@@ -462,6 +463,7 @@ void AddChannels(const PipelineLayout& pipeline, Program& program) {
 }  // namespace
 
 Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptions& options) {
+  if (plan.spmd) return LowerSpmd(plan, graph, options);
   Program program;
   program.strategy = plan.strategy;
   program.model = plan.model;

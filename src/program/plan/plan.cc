@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "program/plan/spmd_check.h"
 #include "program/plan/work_times.h"
 
 namespace heddle {
@@ -67,10 +68,19 @@ int Plan::devices_used() const {
   for (const PipelinePlan& pipeline : pipelines) {
     for (const StagePlan& stage : pipeline.stages) count += stage.devices.size();
   }
+  if (spmd) count += spmd->mesh.size() * spmd->mesh[0].size();
   return static_cast<int>(count);
 }
 
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
+  if (plan.spmd) {
+    if (!plan.pipelines.empty()) return BadInput(where, "has both pipelines and an SPMD program");
+    if (plan.microbatches != 1) {
+      return BadInput(where + ": microbatches", "an SPMD program has one",
+                      "it takes the whole batch at once");
+    }
+    return CheckMesh(*plan.spmd, where + ": spmd");
+  }
   std::set<std::string> used;
   std::vector<int> done(static_cast<size_t>(plan.microbatches), 0);
   for (size_t p = 0; p < plan.pipelines.size(); ++p) {

@@ -18,6 +18,7 @@
 #include "cost/network_cost.h"
 #include "model/graph.h"
 #include "program/plan/order_text.h"
+#include "program/plan/spmd_plan.h"
 
 namespace heddle {
 
@@ -80,6 +81,7 @@ struct Plan {
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;
+  std::optional<SpmdPlan> spmd;  // given: there are no pipelines, and one microbatch
   Estimate estimate;
   SearchReport search;
 
@@ -95,7 +97,8 @@ Result<Plan> LoadPlan(const std::string& path);
 Result<Plan> ParsePlan(const std::string& text, const std::string& file);
 
 // Every layer 0..layers-1 exactly once in each pipeline, each device in one stage only, orders that
-// name every microbatch once, forward before backward, and that do not wait for each other. `where`
+// name every microbatch once, forward before backward, and that do not wait for each other. Of an
+// SPMD plan only what needs no graph (spmd_check.h has the rest, and lowering asks for it). `where`
 // names the plan in errors.
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where);
 

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "model/zoo.h"
 #include "program/plan/plan.h"
+#include "program/plan/spmd_json.h"
 
 namespace heddle {
 namespace {
@@ -115,6 +117,40 @@ Status ReadModelAndCluster(const JsonField& json, Plan& plan) {
   return Ok();
 }
 
+// The model that the names of an SPMD plan's ops and tensors belong to.
+Result<Graph> GraphOf(const Plan& plan) {
+  ModelOptions options{plan.batch, plan.dtype, plan.optimizer, plan.clip};
+  options.profile_batch = plan.profile_batch;
+  for (const DeviceTypeSpec& type : plan.cluster.types) {
+    if (type.name == plan.profile_device) options.profile_rate = type.rate(plan.dtype);
+  }
+  return BuildModel(plan.model, options);
+}
+
+Status ReadPipelines(const JsonField& json, Plan& plan) {
+  size_t items = kMostItems;
+  HEDDLE_ASSIGN(const JsonField pipelines, json.Array("pipelines"));
+  for (size_t p = 0; p < pipelines.size(); ++p) {
+    HEDDLE_RETURN_IF_ERROR(pipelines.Element(p).OnlyKeys({"stages"}));
+    HEDDLE_ASSIGN(const JsonField stages, pipelines.Element(p).Array("stages"));
+    PipelinePlan pipeline;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      HEDDLE_ASSIGN(pipeline.stages.emplace_back(), StageFromJson(stages.Element(s), items));
+    }
+    if (pipeline.stages.empty()) return stages.Bad("is empty");
+    plan.pipelines.push_back(std::move(pipeline));
+  }
+  if (plan.pipelines.empty()) return pipelines.Bad("is empty");
+  return Ok();
+}
+
+Status ReadSpmd(const JsonField& json, Plan& plan) {
+  HEDDLE_ASSIGN(const JsonField spmd, json.Object("spmd"));
+  HEDDLE_ASSIGN(const Graph graph, GraphOf(plan));
+  HEDDLE_ASSIGN(plan.spmd, SpmdFromJson(spmd, graph));
+  return Ok();
+}
+
 }  // namespace
 
 Json PlanToJson(const Plan& plan) {
@@ -141,11 +177,15 @@ Json PlanToJson(const Plan& plan) {
   json["lower_bound_seconds"] = plan.estimate.lower_bound_seconds;
   json["planning_seconds"] = plan.search.planning_seconds;
   json["devices_used"] = plan.devices_used();
-  json["pipelines"] = Json::array();
-  for (const PipelinePlan& pipeline : plan.pipelines) {
-    Json stages = Json::array();
-    for (const StagePlan& stage : pipeline.stages) stages.push_back(StageToJson(stage));
-    json["pipelines"].push_back({{"stages", std::move(stages)}});
+  if (plan.spmd) {
+    json["spmd"] = SpmdToJson(*plan.spmd, GraphOf(plan).value());
+  } else {
+    json["pipelines"] = Json::array();
+    for (const PipelinePlan& pipeline : plan.pipelines) {
+      Json stages = Json::array();
+      for (const StagePlan& stage : pipeline.stages) stages.push_back(StageToJson(stage));
+      json["pipelines"].push_back({{"stages", std::move(stages)}});
+    }
   }
   json["memory"] = Json::array();
   for (const Estimate::Memory& memory : plan.estimate.memory) {
@@ -184,6 +224,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "planning_seconds",
                                         "devices_used",
                                         "pipelines",
+                                        "spmd",
                                         "memory",
                                         "search",
                                         "profile_hash",
@@ -211,19 +252,10 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(plan.links, json.String("links"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,
                                        "ring, tree, hierarchical or grouped"));
-  size_t items = kMostItems;
-  HEDDLE_ASSIGN(const JsonField pipelines, json.Array("pipelines"));
-  for (size_t p = 0; p < pipelines.size(); ++p) {
-    HEDDLE_RETURN_IF_ERROR(pipelines.Element(p).OnlyKeys({"stages"}));
-    HEDDLE_ASSIGN(const JsonField stages, pipelines.Element(p).Array("stages"));
-    PipelinePlan pipeline;
-    for (size_t s = 0; s < stages.size(); ++s) {
-      HEDDLE_ASSIGN(pipeline.stages.emplace_back(), StageFromJson(stages.Element(s), items));
-    }
-    if (pipeline.stages.empty()) return stages.Bad("is empty");
-    plan.pipelines.push_back(std::move(pipeline));
+  if (json.Has("spmd") && json.Has("pipelines")) {
+    return json.Bad("has both pipelines and an SPMD program", "leave one of them out");
   }
-  if (plan.pipelines.empty()) return pipelines.Bad("is empty");
+  HEDDLE_RETURN_IF_ERROR(json.Has("spmd") ? ReadSpmd(json, plan) : ReadPipelines(json, plan));
   HEDDLE_ASSIGN(plan.estimate, EstimateFromJson(json));
   HEDDLE_ASSIGN(plan.search, SearchFromJson(json));
   return plan;

@@ -63,11 +63,36 @@ at::Tensor Broadcast(const std::string& wide, const std::string& narrow, const a
 // Each of the batch's samples times positions counts equally, whatever part is here.
 double LossScale(const Call& c) {
   double count = static_cast<double>(c.context.batch);
-  const at::Tensor& targets = c.in[1];
-  for (int64_t axis = 1; axis < targets.dim(); ++axis) {
-    count *= static_cast<double>(targets.size(axis));
+  for (const char letter : c.op.inputs[1].letters.substr(1)) {
+    count *= static_cast<double>(c.Whole(letter));
   }
   return 1 / count;
+}
+
+// Calls run(first, at, count) for every run of elements that lie one after the other in the step's
+// whole tensor, from `first` on, and from `at` on here.
+template <class Run>
+void ForRuns(const Call& c, const Run& run) {
+  const std::string& letters = c.op.outputs[0].letters;
+  // A run goes through the last axes, up to and with the last one that is cut, or the first.
+  size_t outer = letters.size() - 1;
+  int64_t stride = 1;
+  for (; outer > 0 && !c.Cut(letters[outer]); --outer) stride *= c.Whole(letters[outer]);
+  const Range part = c.Part(letters[outer]);
+  const int64_t count = part.size() * stride;
+  const int64_t step = c.Whole(letters[outer]) * stride;  // from one run to the next
+  int64_t runs = 1;
+  for (size_t axis = 0; axis < outer; ++axis) runs *= c.Part(letters[axis]).size();
+  for (int64_t k = 0; k < runs; ++k) {
+    int64_t rest = k, place = 0, unit = 1;  // of the run among those of the whole tensor
+    for (size_t axis = outer; axis-- > 0;) {
+      const Range along = c.Part(letters[axis]);
+      place += (along.begin + rest % along.size()) * unit;
+      rest /= along.size();
+      unit *= c.Whole(letters[axis]);
+    }
+    run(place * step + part.begin * stride, k * count, count);
+  }
 }
 
 // Elements [first, first + count) of the step's whole tensor: kept ones are scaled up.
@@ -162,19 +187,21 @@ Tensors TanhBackward(const Call& c) {
 
 Tensors Dropout(const Call& c) {
   const OpAttributes& a = c.op.attributes;
-  if (!c.context.training) return {c.in[0]};
+  if (!c.context.training) return {c.in[0].clone()};
   const bool own = c.Owns(0);
   const at::Tensor x = c.in[0].contiguous();
   const at::Tensor y = own ? x : at::empty_like(x);
   const RandomStream stream(c.context.seed,
                             "dropout." + a.mask + "." + std::to_string(c.context.step));
-  const int64_t per_sample = x.size(0) > 0 ? x.numel() / x.size(0) : 0;
-  const int64_t first = c.context.first_sample * per_sample;
-  if (x.scalar_type() == at::kDouble) {
-    DropElements(stream, a.rate, first, x.numel(), x.data_ptr<double>(), y.data_ptr<double>());
-  } else {
-    DropElements(stream, a.rate, first, x.numel(), x.data_ptr<float>(), y.data_ptr<float>());
-  }
+  ForRuns(c, [&](int64_t first, int64_t at, int64_t count) {
+    if (x.scalar_type() == at::kDouble) {
+      DropElements(stream, a.rate, first, count, x.data_ptr<double>() + at,
+                   y.data_ptr<double>() + at);
+    } else {
+      DropElements(stream, a.rate, first, count, x.data_ptr<float>() + at,
+                   y.data_ptr<float>() + at);
+    }
+  });
   return {y};
 }
 

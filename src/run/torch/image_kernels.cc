@@ -21,9 +21,15 @@ at::Tensor OnlyShape(const std::vector<int64_t>& shape, const at::Tensor& like) 
 // [c] to [1, c, 1, 1].
 at::Tensor PerChannel(const at::Tensor& v) { return v.view({1, -1, 1, 1}); }
 
-// Samples times positions that were normalised together.
-double CountOf(const at::Tensor& x) {
-  return static_cast<double>(x.size(0) * x.size(2) * x.size(3));
+// Samples times positions that are normalised together, here or on other devices.
+double CountOf(const Call& c) {
+  return static_cast<double>(c.Whole('b') * c.Whole('h') * c.Whole('w'));
+}
+
+// What this device's mean over samples and positions counts for.
+double ShareOf(const Call& c) {
+  const at::Tensor& x = c.in[0];
+  return static_cast<double>(x.size(0) * x.size(2) * x.size(3)) / CountOf(c);
 }
 
 at::Tensor InverseDeviation(const at::Tensor& variance, double epsilon) {
@@ -53,8 +59,8 @@ Tensors Conv2dInput(const Call& c) {
 
 Tensors Conv2dWeight(const Call& c) {
   const WindowLists w(c.op.attributes.window);
-  const at::Tensor weight = at::empty(c.graph.tensor(c.op.outputs[0].tensor).shape,
-                                      c.in[0].options());  // its values do not matter
+  const at::Tensor weight =
+      at::empty(c.OutputShape(0), c.in[0].options());  // its values do not matter
   return {std::get<1>(at::convolution_backward(c.in[0], c.in[1], weight, at::OptionalIntArrayRef(),
                                                w.stride, w.padding, w.dilation, false, {0, 0}, 1,
                                                {false, true, false}))};
@@ -100,12 +106,12 @@ Tensors Slice(const Call& c) {
   return {c.in[0].narrow(1, c.op.attributes.offset, channels).contiguous()};
 }
 
-Tensors BatchMean(const Call& c) { return {c.in[0].mean({0, 2, 3})}; }
+Tensors BatchMean(const Call& c) { return {c.in[0].mean({0, 2, 3}).mul_(ShareOf(c))}; }
 
 // About the given mean, which may be of more samples than are here.
 Tensors BatchVariance(const Call& c) {
   auto [variance, mean] = at::var_mean(c.in[0], {0, 2, 3}, /*unbiased=*/false);
-  return {variance + (mean - c.in[1]).square()};
+  return {variance.add_((mean - c.in[1]).square()).mul_(ShareOf(c))};
 }
 
 Tensors BatchNorm(const Call& c) {
@@ -128,7 +134,7 @@ Tensors BatchNormSums(const Call& c) {
 
 // dx = f (dy − s/n) − f r (x − mean) p/n, with f = scale · r: coefficients per channel of dy and x.
 Tensors BatchNormInput(const Call& c) {
-  const double count = CountOf(c.in[1]);
+  const double count = CountOf(c);
   const at::Tensor r = InverseDeviation(c.in[3], c.op.attributes.epsilon);
   const at::Tensor of_dy = c.in[4] * r;
   const at::Tensor of_x = -of_dy * r * c.in[6] / count;

@@ -24,11 +24,31 @@ struct Call {
   bool Owns(size_t i) const {
     return in[i].use_count() == 1 && in[i].storage().use_count() == 1 && in[i].is_contiguous();
   }
-  // Shape of an output for the rows of input 0.
+  // The part of a letter that is here, and its extent over all shards. Samples count from the
+  // first of the step's batch.
+  Range Part(char letter) const {
+    const size_t at = op.IndexOf(letter);
+    const int64_t first = letter == 'b' ? context.first_sample : 0;
+    if (context.parts.empty()) return {first, first + (letter == 'b' ? Rows() : op.extents[at])};
+    return {first + context.parts[at].begin, first + context.parts[at].end};
+  }
+  int64_t Whole(char letter) const {
+    if (letter != 'b') return op.extents[op.IndexOf(letter)];
+    return context.parts.empty() ? Rows() : context.rows;
+  }
+  bool Cut(char letter) const { return Part(letter).size() != Whole(letter); }
   std::vector<int64_t> OutputShape(size_t o) const {
-    std::vector<int64_t> shape = graph.tensor(op.outputs[o].tensor).shape;
-    if (graph.tensor(op.outputs[o].tensor).per_sample) shape[0] = in[0].size(0);
+    std::vector<int64_t> shape;
+    for (const char letter : op.outputs[o].letters) shape.push_back(Part(letter).size());
     return shape;
+  }
+  // Samples in the input that has any; those of an op without samples do not matter.
+  int64_t Rows() const {
+    for (size_t i = 0; i < in.size(); ++i) {
+      const size_t axis = op.inputs[i].letters.find('b');
+      if (axis != std::string::npos) return in[i].size(static_cast<int64_t>(axis));
+    }
+    return 0;
   }
 };
 

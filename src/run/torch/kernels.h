@@ -7,9 +7,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
 #include <vector>
 
 #include "model/graph.h"
+#include "program/program.h"
 
 namespace heddle {
 
@@ -19,7 +21,10 @@ struct KernelContext {
   int64_t step = 0;             // optimizer steps done before this one
   uint64_t seed = 1;            // dropout
   int64_t first_sample = 0;     // of the step's batch, the first row here
-  bool training = true;         // otherwise nothing is dropped
+  // Of a shard: the part that is here of each of the op's letters, all of it otherwise.
+  std::span<const Range> parts = {};
+  int64_t rows = 0;      // of a shard: samples of all shards together
+  bool training = true;  // otherwise nothing is dropped
   at::ScalarType dtype = at::kDouble;
 };
 

@@ -6,21 +6,24 @@
 namespace heddle::kernels {
 namespace {
 
-// Tokens that found room: their number among [samples * positions], and the row of the experts'
-// input [samples * experts * capacity] that is theirs.
+// Tokens that found room with the experts that are here: their number among [samples * positions],
+// and the row of the experts' input [samples * experts * capacity] that is theirs.
 struct Places {
   at::Tensor tokens, rows;
 };
 
-Places PlacesOf(const at::Tensor& slot, int64_t rows_per_sample) {
+Places PlacesOf(const Call& c, const at::Tensor& slot) {
   const at::Tensor slots = slot.contiguous();
   const int64_t* data = slots.data_ptr<int64_t>();
   const int64_t positions = slots.size(1);
+  const int64_t first = c.Part('e').begin * c.op.attributes.capacity;
+  const int64_t rows_here = c.Part('e').size() * c.op.attributes.capacity;
   std::vector<int64_t> tokens, rows;
   for (int64_t k = 0; k < slots.numel(); ++k) {
-    if (data[k] < 0) continue;
+    const int64_t row = data[k] - first;
+    if (data[k] < 0 || row < 0 || row >= rows_here) continue;
     tokens.push_back(k);
-    rows.push_back(k / positions * rows_per_sample + data[k]);
+    rows.push_back(k / positions * rows_here + row);
   }
   return {at::tensor(tokens, at::kLong), at::tensor(rows, at::kLong)};
 }
@@ -43,12 +46,29 @@ at::Tensor Preferences(const at::Tensor& slot, int64_t experts, int64_t capacity
 
 }  // namespace
 
-Tensors Embedding(const Call& c) { return {at::embedding(c.in[1], c.in[0])}; }
+// With a part of the table: zeros for the tokens of the other parts.
+Tensors Embedding(const Call& c) {
+  if (!c.Cut('v')) return {at::embedding(c.in[1], c.in[0])};
+  const Range part = c.Part('v');
+  const at::Tensor row = c.in[0] - part.begin;
+  const at::Tensor here = row.ge(0).logical_and_(row.lt(part.size()));
+  return {at::embedding(c.in[1], row.clamp(0, part.size() - 1)).mul_(here.unsqueeze(-1))};
+}
 
+// With a part of the table: the tokens of the other parts go to a row more, which is left out.
 Tensors EmbeddingWeight(const Call& c) {
-  const int64_t rows = c.graph.tensor(c.op.outputs[0].tensor).shape[0];
-  return {at::embedding_dense_backward(c.in[0], c.in[1], rows, /*padding_idx=*/-1,
-                                       /*scale_grad_by_freq=*/false)};
+  const Range part = c.Part('v');
+  const int64_t rows = part.size();
+  if (!c.Cut('v')) {
+    return {at::embedding_dense_backward(c.in[0], c.in[1], rows, /*padding_idx=*/-1,
+                                         /*scale_grad_by_freq=*/false)};
+  }
+  const at::Tensor row = c.in[1] - part.begin;
+  const at::Tensor elsewhere = row.lt(0).logical_or_(row.ge(rows));
+  const at::Tensor all = at::embedding_dense_backward(c.in[0], row.masked_fill(elsewhere, rows),
+                                                      rows + 1, /*padding_idx=*/rows,
+                                                      /*scale_grad_by_freq=*/false);
+  return {all.narrow(0, 0, rows).contiguous()};
 }
 
 Tensors ClassToken(const Call& c) {
@@ -107,14 +127,14 @@ Tensors RouteInput(const Call& c) {
 
 Tensors Dispatch(const Call& c) {
   at::Tensor y = at::zeros(c.OutputShape(0), c.in[0].options());
-  const Places places = PlacesOf(c.in[1], y.size(1) * y.size(2));
+  const Places places = PlacesOf(c, c.in[1]);
   const at::Tensor sent = c.in[0].flatten(0, 1).index_select(0, places.tokens);
   return {y.flatten(0, 2).index_copy_(0, places.rows, sent).view(y.sizes())};
 }
 
 Tensors DispatchInput(const Call& c) {
   const at::Tensor& dy = c.in[0];
-  const Places places = PlacesOf(c.in[1], dy.size(1) * dy.size(2));
+  const Places places = PlacesOf(c, c.in[1]);
   at::Tensor dx = at::zeros(c.OutputShape(0), dy.options());
   dx.flatten(0, 1).index_copy_(0, places.tokens, dy.flatten(0, 2).index_select(0, places.rows));
   return {dx};
@@ -122,7 +142,7 @@ Tensors DispatchInput(const Call& c) {
 
 Tensors Combine(const Call& c) {
   const at::Tensor& y = c.in[0];
-  const Places places = PlacesOf(c.in[1], y.size(1) * y.size(2));
+  const Places places = PlacesOf(c, c.in[1]);
   const at::Tensor chosen = c.in[2].flatten().index_select(0, places.tokens).unsqueeze(-1);
   const at::Tensor back = y.flatten(0, 2).index_select(0, places.rows) * chosen;
   const std::vector<int64_t> shape = c.OutputShape(0);
@@ -132,7 +152,7 @@ Tensors Combine(const Call& c) {
 
 Tensors CombineInput(const Call& c) {
   at::Tensor dy = at::zeros(c.OutputShape(0), c.in[0].options());
-  const Places places = PlacesOf(c.in[1], dy.size(1) * dy.size(2));
+  const Places places = PlacesOf(c, c.in[1]);
   const at::Tensor chosen = c.in[2].flatten().index_select(0, places.tokens).unsqueeze(-1);
   const at::Tensor part = c.in[0].flatten(0, 1).index_select(0, places.tokens).mul_(chosen);
   dy.flatten(0, 2).index_copy_(0, places.rows, part);
@@ -141,7 +161,7 @@ Tensors CombineInput(const Call& c) {
 
 Tensors CombineWeight(const Call& c) {
   const at::Tensor& y = c.in[1];
-  const Places places = PlacesOf(c.in[2], y.size(1) * y.size(2));
+  const Places places = PlacesOf(c, c.in[2]);
   const at::Tensor d_out = c.in[0].flatten(0, 1).index_select(0, places.tokens);
   const at::Tensor expert = y.flatten(0, 2).index_select(0, places.rows);
   at::Tensor d = at::zeros({c.in[2].numel()}, y.options());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <set>
 
 #include "base/check.h"
@@ -22,6 +23,39 @@ at::Tensor Narrow(const at::Tensor& tensor, const Slice& outer, const Slice& inn
                        inner[axis].size());
   }
   return part;
+}
+
+std::vector<int64_t> ExtentsOf(const Slice& slice) {
+  std::vector<int64_t> extents;
+  for (const Range& range : slice) extents.push_back(range.size());
+  return extents;
+}
+
+// What is in both; nothing is the empty beginning of the second.
+Slice Intersection(const Slice& a, const Slice& b) {
+  Slice common;
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    const Range range{std::max(a[axis].begin, b[axis].begin), std::min(a[axis].end, b[axis].end)};
+    common.push_back(range.size() > 0 ? range : Range{b[axis].begin, b[axis].begin});
+  }
+  return common;
+}
+
+// The slice once for each member, with its share of the axis, which begins at `begin`.
+std::vector<Slice> Divide(const Slice& slice, const Division& division, int64_t begin) {
+  std::vector<Slice> blocks;
+  for (const int64_t size : division.sizes) {
+    blocks.push_back(slice);
+    blocks.back()[static_cast<size_t>(division.dim)] = {begin, begin + size};
+    begin += size;
+  }
+  return blocks;
+}
+
+// Where a member's share of the axis begins.
+int64_t BeginOf(const Division& division, size_t rank) {
+  const auto sizes = division.sizes.begin();
+  return std::accumulate(sizes, sizes + static_cast<std::ptrdiff_t>(rank), int64_t{0});
 }
 
 Payload PayloadOf(const at::Tensor& tensor) {
@@ -78,7 +112,7 @@ at::Tensor InitialTensor(const Graph& graph, TensorId id, const TrainOptions& op
 TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph& graph,
                              const DataSource& data, const TrainOptions& options,
                              const TensorsByName& values)
-    : p_(program), g_(graph), data_(data), options_(options) {
+    : p_(program), device_(device), g_(graph), data_(data), options_(options) {
   const c10::InferenceMode no_autograd;
   const MemoryScope scope(memory_.get());
   for (const ProgramTensor& tensor : program.tensors) {
@@ -97,11 +131,28 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
     const at::Tensor whole =
         given != values.end() ? given->second : InitialTensor(graph, id, options);
     const SlicePtr slice = SliceFor(ref.tensor, ref.slice);
-    const at::Tensor part = Narrow(whole, p_.SliceOf(ref.tensor, -1), *slice).contiguous();
+    // A part is copied, or it would keep the whole alive.
+    const bool is_part = whole.sizes() == ExtentsOf(*slice);
+    const at::Tensor part =
+        is_part
+            ? whole.contiguous()
+            : Narrow(whole, p_.SliceOf(ref.tensor, -1), *slice).clone(at::MemoryFormat::Contiguous);
     // Others may start from the same values: who updates needs its own.
     const bool shared = given != values.end() && options.training;
     buffers_[KeyOf(ref, 0)].part = {slice, shared ? part.clone() : part};
   }
+}
+
+// The part of each of the op's letters that a segment computes.
+std::vector<Range> TorchExecutor::PartsOf(const SegmentOp& segment_op, int32_t segment,
+                                          const Op& op) const {
+  std::vector<Range> parts;
+  for (size_t k = 0; k < op.letters.size(); ++k) {
+    const bool samples = op.letters[k] == 'b';
+    parts.push_back({0, samples ? p_.segment(segment).rows.size() : op.extents[k]});
+  }
+  for (const auto& [letter, range] : p_.ShardsOf(segment_op)) parts[op.IndexOf(letter)] = range;
+  return parts;
 }
 
 const TorchExecutor::CompiledSegment& TorchExecutor::Compile(int32_t id) {
@@ -114,8 +165,8 @@ const TorchExecutor::CompiledSegment& TorchExecutor::Compile(int32_t id) {
   };
   std::vector<size_t> last_use;  // by place
   for (const SegmentOp& segment_op : p_.segment(id).ops) {
-    HEDDLE_CHECK(segment_op.shards < 0);
-    CompiledOp op{&g_.op(*g_.FindOp(p_.NameOf(segment_op))), {}, {}, {}, {}};
+    CompiledOp op{&g_.op(*g_.FindOp(p_.NameOf(segment_op))), {}, {}, {}, {}, {}};
+    if (p_.segment(id).joint || segment_op.shards >= 0) op.parts = PartsOf(segment_op, id, *op.op);
     for (const Operand& input : op.op->inputs) op.inputs.push_back(place_of(input.tensor));
     for (const Operand& output : op.op->outputs) op.outputs.push_back(place_of(output.tensor));
     last_use.resize(places.size());
@@ -179,18 +230,40 @@ at::Tensor TorchExecutor::Whole(const BufferRef& ref, const SlicePtr& wanted, in
   return Narrow(tensor, *slice, *wanted);
 }
 
-at::Tensor TorchExecutor::LoadInput(TensorId id, int64_t rows, int64_t first_sample, int64_t body) {
+at::Tensor TorchExecutor::LoadInput(TensorId id, const Slice& slice, int64_t first_sample,
+                                    int64_t body) {
+  Slice rows_only = slice;  // whole samples come from the source
   std::vector<int64_t> shape = g_.tensor(id).shape;
-  shape[0] = rows;
+  for (size_t axis = 1; axis < shape.size(); ++axis) rows_only[axis] = {0, shape[axis]};
+  shape[0] = slice[0].size();
   const DType dtype = g_.tensor(id).dtype == DType::kI64 ? DType::kI64 : options_.dtype;
+  if (shape[0] == 0) return Zeros(id, slice);
   const int64_t first = options_.first_sample + body * p_.samples() + first_sample;
-  return ToTensor(
-      options_.training ? data_.Train(id, first, rows) : data_.Validation(id, first, rows), shape,
-      dtype);
+  const at::Tensor samples = ToTensor(
+      options_.training ? data_.Train(id, first, shape[0]) : data_.Validation(id, first, shape[0]),
+      shape, dtype);
+  return Narrow(samples, rows_only, slice).contiguous();
 }
 
-at::Tensor TorchExecutor::Zeros(TensorId tensor) const {
-  return at::zeros(g_.tensor(tensor).shape, at::TensorOptions().dtype(ScalarOf(options_.dtype)));
+// The samples that a port means.
+at::Tensor TorchExecutor::LoadInput(const CompiledPort& port, const Segment& segment,
+                                    const Instruction& in, int64_t i) {
+  const auto per_body = static_cast<int64_t>(first_row_.size());
+  const int64_t m = in.microbatch.value(i);
+  const int64_t step = m < per_body && !in.microbatch.relative() ? i : m / per_body;
+  Slice slice = *port.slice;
+  // Without a slice of its own the port means the segment's rows.
+  if (!segment.joint) slice[0] = segment.rows;
+  const int64_t first = FirstSample(segment, in, i) + slice[0].begin - segment.rows.begin;
+  return LoadInput(port.tensor, slice, first, step);
+}
+
+at::ScalarType TorchExecutor::ScalarOf(TensorId tensor) const {
+  return heddle::ScalarOf(g_.tensor(tensor).dtype == DType::kI64 ? DType::kI64 : options_.dtype);
+}
+
+at::Tensor TorchExecutor::Zeros(TensorId tensor, const Slice& slice) const {
+  return at::zeros(ExtentsOf(slice), at::TensorOptions().dtype(ScalarOf(tensor)));
 }
 
 int64_t TorchExecutor::FirstSample(const Segment& segment, const Instruction& in, int64_t i) const {
@@ -210,10 +283,7 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
     const CompiledPort& at = compiled.ports[k];
     const BufferRef ref = BufferOf(port, in);
     if (at.role == Role::kInput) {
-      const auto per_body = static_cast<int64_t>(first_row_.size());
-      const int64_t m = in.microbatch.value(i);
-      const int64_t step = m < per_body && !in.microbatch.relative() ? i : m / per_body;
-      live[at.place] = LoadInput(at.tensor, segment.rows.size(), FirstSample(segment, in, i), step);
+      live[at.place] = LoadInput(at, segment, in, i);
       continue;
     }
     const bool adds =
@@ -221,7 +291,8 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
     if (port.use == PortUse::kWrite || (port.use == PortUse::kAdd && !adds)) continue;
     live[at.place] = Whole(ref, at.slice, i);
     if (port.use != PortUse::kConsume) continue;
-    if (segment.phase == SegmentPhase::kUpdate && options_.keep_gradients) {
+    const bool gradient = segment.phase == SegmentPhase::kUpdate && at.tensor != g_.clip_norm();
+    if (gradient && options_.keep_gradients) {
       gradients_[g_.tensor(at.tensor).name] = live[at.place];
     }
     Free(ref, i);
@@ -243,7 +314,6 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
       losses_[options_.first_step + i] += value.item<double>();
       continue;
     }
-    if (!value.defined()) value = Zeros(at.tensor);  // a segment without ops
     const BufferRef ref = BufferOf(port, in);
     buffers_[KeyOf(ref, i)].part = {at.slice, value.contiguous()};
   }
@@ -264,6 +334,7 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   const MemoryScope scope(memory_.get());
   const Segment& segment = p_.segment(in.target);
   const CompiledSegment& compiled = Compile(in.target);
+  if (segment.ops.empty()) return Move(segment, compiled, in, i);
   std::vector<at::Tensor> live = TakeInputs(segment, compiled, in, i);
   KernelContext context;
   context.batch = g_.batch();
@@ -273,8 +344,10 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   context.training = options_.training;
   context.seed = options_.seed;
   context.first_sample = FirstSample(segment, in, i);
-  context.dtype = ScalarOf(options_.dtype);
+  context.dtype = heddle::ScalarOf(options_.dtype);
+  context.rows = segment.rows.size();
   for (const CompiledOp& op : compiled.ops) {
+    context.parts = op.parts;
     std::vector<at::Tensor> inputs(op.inputs.size());
     for (size_t k = 0; k < inputs.size(); ++k) {
       at::Tensor& value = live[op.inputs[k]];
@@ -297,6 +370,34 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   KeepOutputs(segment, compiled, in, i, live);
 }
 
+// What the segment reads of a tensor goes to where it writes it; the rest of that is zero.
+void TorchExecutor::Move(const Segment& segment, const CompiledSegment& compiled,
+                         const Instruction& in, int64_t i) {
+  for (size_t to = 0; to < compiled.ports.size(); ++to) {
+    const PortUse use = segment.ports[to].use;
+    if (use == PortUse::kRead || use == PortUse::kConsume) continue;
+    const CompiledPort& target = compiled.ports[to];
+    const BufferRef ref = BufferOf(segment.ports[to], in);
+    const bool adds = use == PortUse::kAccumulate || (use == PortUse::kAdd && in.accumulate);
+    const at::Tensor sum = adds ? Whole(ref, target.slice, i) : Zeros(target.tensor, *target.slice);
+    for (size_t from = 0; from < compiled.ports.size(); ++from) {
+      const CompiledPort& source = compiled.ports[from];
+      const Port& port = segment.ports[from];
+      const bool reads = port.use == PortUse::kRead || port.use == PortUse::kConsume;
+      if (!reads || source.tensor != target.tensor) continue;
+      const at::Tensor value = source.role == Role::kInput
+                                   ? LoadInput(source, segment, in, i)
+                                   : Whole(BufferOf(port, in), source.slice, i);
+      const Slice common = Intersection(*source.slice, *target.slice);
+      if (ElementsOf(common) > 0) {
+        Narrow(sum, *target.slice, common).add_(Narrow(value, *source.slice, common));
+      }
+      if (port.use == PortUse::kConsume) Free(BufferOf(port, in), i);
+    }
+    if (!adds) buffers_[KeyOf(ref, i)].part = {target.slice, sum};
+  }
+}
+
 Payload TorchExecutor::Outgoing(const BufferRef& ref, int64_t i) {
   const MemoryScope scope(memory_.get());
   return PayloadOf(Whole(ref, SliceFor(ref.tensor, ref.slice), i).contiguous());
@@ -307,7 +408,8 @@ Payload TorchExecutor::Incoming(const BufferRef& ref, int64_t i) {
   const SlicePtr slice = SliceFor(ref.tensor, ref.slice);
   std::vector<int64_t> shape;
   for (const Range& range : *slice) shape.push_back(range.size());
-  const at::Tensor part = at::empty(shape, at::TensorOptions().dtype(ScalarOf(options_.dtype)));
+  const TensorId id = graph_tensor_[static_cast<size_t>(ref.tensor)];
+  const at::Tensor part = at::empty(shape, at::TensorOptions().dtype(ScalarOf(id)));
   Buffer& buffer = buffers_[KeyOf(ref, i)];
   if (buffer.part.tensor.defined()) {
     buffer.more.push_back({slice, part});
@@ -318,7 +420,84 @@ Payload TorchExecutor::Incoming(const BufferRef& ref, int64_t i) {
 }
 
 Payload TorchExecutor::InPlace(const BufferRef& ref, int64_t i) {
-  return PayloadOf(Whole(ref, SliceFor(ref.tensor, ref.slice), i));
+  const at::Tensor tensor = Whole(ref, SliceFor(ref.tensor, ref.slice), i);
+  at::Tensor& all = buffers_.at(KeyOf(ref, i)).part.tensor;
+  // Some kernels give a view of what they were given: that must not change.
+  if (!tensor.is_same(all) || all.storage().use_count() == 1) return PayloadOf(tensor);
+  all = all.clone();
+  return PayloadOf(all);
+}
+
+// Memory for a buffer that arrives in blocks: in place where they lie in one piece.
+std::vector<Payload> TorchExecutor::MakeBlocks(const BufferRef& ref, const Slice& whole,
+                                               const std::vector<Slice>& blocks, int64_t i) {
+  const TensorId id = graph_tensor_[static_cast<size_t>(ref.tensor)];
+  const auto options = at::TensorOptions().dtype(ScalarOf(id));
+  Buffer& buffer = buffers_[KeyOf(ref, i)];
+  const at::Tensor all = at::empty(ExtentsOf(whole), options);
+  bool in_place = true;
+  for (const Slice& block : blocks) in_place &= Narrow(all, whole, block).is_contiguous();
+  if (in_place || all.numel() == 0) buffer.part = {std::make_shared<const Slice>(whole), all};
+  std::vector<Payload> payloads;
+  for (const Slice& block : blocks) {
+    const at::Tensor part =
+        in_place ? Narrow(all, whole, block) : at::empty(ExtentsOf(block), options);
+    payloads.push_back(PayloadOf(part));
+    if (in_place || part.numel() == 0) continue;
+    Part arrives{std::make_shared<const Slice>(block), part};
+    if (buffer.part.tensor.defined()) {
+      buffer.more.push_back(std::move(arrives));
+    } else {
+      buffer.part = std::move(arrives);
+    }
+  }
+  return payloads;
+}
+
+ExchangeBlocks TorchExecutor::Exchange(const Instruction& in, int64_t i) {
+  const MemoryScope scope(memory_.get());
+  HEDDLE_CHECK(in.operand_count == 1 && in.output_count == 1);
+  const BufferRef* operands =
+      p_.devices[static_cast<size_t>(device_)].operands.data() + in.first_operand;
+  const std::vector<int32_t>& members = p_.group(in.target).devices;
+  const auto rank =
+      static_cast<size_t>(std::find(members.begin(), members.end(), device_) - members.begin());
+  const CollectiveShape& shape = p_.shapes[static_cast<size_t>(in.shape)];
+  HEDDLE_CHECK(shape.from.dim >= 0);
+  const auto dim = static_cast<size_t>(shape.from.dim);
+  const at::Tensor value = Whole(operands[0], SliceFor(operands[0].tensor, operands[0].slice), i);
+  const Slice from = operands[0].slice >= 0 ? *SliceFor(operands[0].tensor, operands[0].slice)
+                                            : *buffers_.at(KeyOf(operands[0], i)).part.slice;
+  Slice to = *SliceFor(operands[1].tensor, operands[1].slice);
+  const bool named = operands[1].slice >= 0;
+  std::vector<Slice> in_blocks = {from}, out_blocks;
+  if (in.kind == CollectiveKind::kAllGather) {
+    out_blocks = Divide(to, shape.from, to[dim].begin);
+  } else if (in.kind == CollectiveKind::kReduceScatter) {
+    in_blocks = Divide(from, shape.from, from[dim].begin);
+    to = named ? to : in_blocks[rank];
+    out_blocks = {to};
+  } else {
+    const auto to_dim = static_cast<size_t>(shape.to.dim);
+    // Along one axis shares overlap; along two, each member has a share of both.
+    const bool same = dim == to_dim;
+    const int64_t begin = from[to_dim].begin - (same ? BeginOf(shape.from, rank) : 0);
+    in_blocks = Divide(from, shape.to, begin);
+    if (!named) {
+      to = from;
+      to[dim] = {0, p_.tensor(operands[0].tensor).shape[dim]};
+      to[to_dim] = in_blocks[rank][to_dim];
+    }
+    out_blocks = Divide(to, shape.from, to[dim].begin - (same ? BeginOf(shape.to, rank) : 0));
+    for (Slice& block : in_blocks) block = Intersection(block, from);
+    for (Slice& block : out_blocks) block = Intersection(block, to);
+  }
+  ExchangeBlocks blocks;
+  for (const Slice& block : in_blocks) {
+    blocks.in.push_back(PayloadOf(Narrow(value, from, block).contiguous()));
+  }
+  blocks.out = MakeBlocks(operands[1], to, out_blocks, i);
+  return blocks;
 }
 
 void TorchExecutor::Free(const BufferRef& ref, int64_t i) { buffers_.erase(KeyOf(ref, i)); }

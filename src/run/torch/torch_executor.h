@@ -35,8 +35,8 @@ using OpListener = std::function<void(const Op& op, double seconds)>;
 class TorchExecutor final : public Executor {
  public:
   // The graph must have an op for every op the Program's segments name. Weights and states start
-  // from `values` where they are there, by name and whole, and as InitialTensor says otherwise. All
-  // but the options must outlive this.
+  // from `values` where they are there, by name, whole or the part that is held here, and as
+  // InitialTensor says otherwise. All but the options must outlive this.
   TorchExecutor(const Program& program, int32_t device, const Graph& graph, const DataSource& data,
                 const TrainOptions& options, const TensorsByName& values = {});
 
@@ -44,6 +44,7 @@ class TorchExecutor final : public Executor {
   Payload Outgoing(const BufferRef& ref, int64_t i) override;
   Payload Incoming(const BufferRef& ref, int64_t i) override;
   Payload InPlace(const BufferRef& ref, int64_t i) override;
+  ExchangeBlocks Exchange(const Instruction& collective, int64_t i) override;
   void Free(const BufferRef& ref, int64_t i) override;
   void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override;
   DType dtype() const override { return options_.dtype; }
@@ -62,6 +63,10 @@ class TorchExecutor final : public Executor {
   // optimizer states now; by name.
   const TensorsByName& gradients() const { return gradients_; }
   TensorsByName Values(Role role) const;
+  // What a buffer that is here has in it.
+  at::Tensor Value(const BufferRef& ref, int64_t i) {
+    return Whole(ref, SliceFor(ref.tensor, ref.slice), i);
+  }
 
  private:
   using SlicePtr = std::shared_ptr<const Slice>;
@@ -77,6 +82,7 @@ class TorchExecutor final : public Executor {
   // A segment with its tensors numbered: places in the list of those alive while it runs.
   struct CompiledOp {
     const Op* op;
+    std::vector<Range> parts;  // by letter of the op, of a joint segment
     std::vector<size_t> inputs, outputs;
     std::vector<size_t> dead;  // outputs that nobody reads
     std::vector<bool> last;    // by input: its last use
@@ -94,11 +100,20 @@ class TorchExecutor final : public Executor {
   };
 
   const CompiledSegment& Compile(int32_t segment);
+  std::vector<Range> PartsOf(const SegmentOp& segment_op, int32_t segment, const Op& op) const;
   SlicePtr SliceFor(int32_t tensor, int32_t slice);
   at::Tensor Whole(const BufferRef& ref, const SlicePtr& wanted, int64_t i);
   void Join(Buffer& buffer);
-  at::Tensor LoadInput(TensorId tensor, int64_t rows, int64_t first_sample, int64_t body);
-  at::Tensor Zeros(TensorId tensor) const;
+  at::Tensor LoadInput(TensorId tensor, const Slice& slice, int64_t first_sample, int64_t body);
+  at::Tensor LoadInput(const CompiledPort& port, const Segment& segment, const Instruction& in,
+                       int64_t i);
+  at::ScalarType ScalarOf(TensorId tensor) const;
+  at::Tensor Zeros(TensorId tensor, const Slice& slice) const;
+  // A segment without ops.
+  void Move(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
+            int64_t i);
+  std::vector<Payload> MakeBlocks(const BufferRef& ref, const Slice& whole,
+                                  const std::vector<Slice>& blocks, int64_t i);
   // The first sample of a segment's rows, within its step's batch.
   int64_t FirstSample(const Segment& segment, const Instruction& in, int64_t i) const;
   std::vector<at::Tensor> TakeInputs(const Segment& segment, const CompiledSegment& compiled,
@@ -111,6 +126,7 @@ class TorchExecutor final : public Executor {
   // First: it outlives the tensors.
   std::unique_ptr<MemoryAccount> memory_ = std::make_unique<MemoryAccount>();
   const Program& p_;
+  int32_t device_;
   const Graph& g_;
   const DataSource& data_;
   TrainOptions options_;

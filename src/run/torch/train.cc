@@ -323,22 +323,58 @@ class RankTrainer {
     return directory_->Append({{"step", done_}, {"validation_loss", loss}});
   }
 
-  // The whole tensors of a role, at the first rank. Of several that hold a tensor the first sends.
+  // What a rank holds of each tensor.
+  std::map<std::string, Slice> PartsAt(int32_t rank) const {
+    std::map<std::string, Slice> parts;
+    for (const BufferRef& ref : program_.devices[static_cast<size_t>(rank)].holds) {
+      parts[program_.tensor(ref.tensor).name] = program_.SliceOf(ref.tensor, ref.slice);
+    }
+    return parts;
+  }
+
+  // Puts the parts that a rank sent where they belong.
+  void Place(const TensorsByName& parts, int32_t rank, TensorsByName& whole) const {
+    const std::map<std::string, Slice> slices = PartsAt(rank);
+    for (const auto& [name, part] : parts) {
+      const std::vector<int64_t>& shape = graph_.tensor(*graph_.FindTensor(name)).shape;
+      if (part.numel() == 0) continue;
+      if (part.sizes() == shape) {
+        whole[name] = part;
+        continue;
+      }
+      at::Tensor& all = whole[name];
+      if (!all.defined()) all = at::zeros(shape, part.options());
+      at::Tensor place = all;
+      const Slice& slice = slices.at(name);
+      for (size_t axis = 0; axis < slice.size(); ++axis) {
+        place = place.narrow(static_cast<int64_t>(axis), slice[axis].begin, slice[axis].size());
+      }
+      place.copy_(part);
+    }
+  }
+
+  // The whole tensors of a role, at the first rank. Of several that hold a part the first sends.
   Result<TensorsByName> GatherValues(Role role) {
     TensorsByName mine = executor_->Values(role);
+    const std::map<std::string, Slice> parts = PartsAt(messages_.rank());
     for (int32_t rank = 0; rank < messages_.rank(); ++rank) {
-      for (const BufferRef& ref : program_.devices[static_cast<size_t>(rank)].holds) {
-        mine.erase(program_.tensor(ref.tensor).name);
+      for (const auto& [name, slice] : PartsAt(rank)) {
+        const auto same = parts.find(name);
+        if (same != parts.end() && same->second == slice) mine.erase(name);
       }
     }
     if (messages_.is_first()) {
-      for (const ByteString& bytes : messages_.ToFirst({})) {
+      TensorsByName whole;
+      Place(mine, 0, whole);
+      const std::vector<ByteString> others = messages_.ToFirst({});
+      for (size_t rank = 0; rank < others.size(); ++rank) {
+        const ByteString& bytes = others[rank];
         if (bytes.empty()) continue;
         const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         HEDDLE_ASSIGN(const SafetensorsFile file, SafetensorsFile::Parse(text, "a rank"));
-        mine.merge(FromStored(file, options_.dtype));
+        Place(FromStored(file, options_.dtype), static_cast<int32_t>(rank), whole);
       }
-      return mine;
+      return whole;
     }
     HEDDLE_ASSIGN(const std::string text, SafetensorsText(ToStored(mine), {}, "a rank"));
     const auto* data = reinterpret_cast<const std::byte*>(text.data());
