@@ -1,0 +1,323 @@
+#include "plan/spmd/folded_sweep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <unordered_map>
+
+namespace heddle {
+namespace {
+
+// States with the same live tensors: a row of facts each.
+struct States {
+  size_t width = 0;
+  std::vector<FactId> facts;
+  std::vector<double> seconds;
+  std::vector<uint32_t> parent;  // in the states before the step
+  std::vector<uint16_t> choice;
+
+  size_t size() const { return seconds.size(); }
+  const FactId* row(size_t k) const { return facts.data() + k * width; }
+};
+
+uint64_t HashOf(const FactId* facts, size_t count) {
+  uint64_t hash = 0x9e3779b97f4a7c15ULL;
+  for (size_t k = 0; k < count; ++k) {
+    hash = (hash ^ facts[k]) * 0xff51afd7ed558ccdULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+// Finds a row of facts among those of a States by open addressing.
+class RowIndex {
+ public:
+  explicit RowIndex(const States& states) : states_(states), slots_(64, kFree) {}
+
+  // The number of the equal row, or of the last one of `states`, which is new.
+  size_t Add() {
+    const size_t last = states_.facts.size() / std::max<size_t>(1, states_.width) - 1;
+    if (2 * (count_ + 1) > slots_.size()) Grow();
+    const size_t slot = Find(last);
+    if (slots_[slot] != kFree) return slots_[slot];
+    slots_[slot] = static_cast<uint32_t>(last);
+    ++count_;
+    return last;
+  }
+
+ private:
+  static constexpr uint32_t kFree = 0xffffffff;
+
+  size_t Find(size_t row) const {
+    const FactId* facts = states_.row(row);
+    const size_t bytes = states_.width * sizeof(FactId);
+    size_t slot = HashOf(facts, states_.width) & (slots_.size() - 1);
+    while (slots_[slot] != kFree && std::memcmp(states_.row(slots_[slot]), facts, bytes) != 0) {
+      slot = (slot + 1) & (slots_.size() - 1);
+    }
+    return slot;
+  }
+
+  void Grow() {
+    std::vector<uint32_t> old(slots_.size() * 2, kFree);
+    std::swap(old, slots_);
+    for (const uint32_t row : old) {
+      if (row != kFree) slots_[Find(row)] = row;
+    }
+  }
+
+  const States& states_;
+  std::vector<uint32_t> slots_;
+  size_t count_ = 0;
+};
+
+// How the states after each step of a layer came about.
+struct LayerTrace {
+  struct Step {
+    std::vector<uint32_t> parent;
+    std::vector<uint16_t> choice;
+  };
+  std::vector<Step> steps;
+};
+
+class Sweep {
+ public:
+  Sweep(SpmdProblem& problem, SweepStatistics& statistics)
+      : problem_(problem),
+        statistics_(statistics),
+        steps_(FrontierSteps(problem, FoldedOrder(problem))) {}
+
+  SpmdChoices Run() {
+    states_.seconds = {0};
+    const std::vector<size_t> begins = LayerBegins();
+    std::vector<std::shared_ptr<const LayerTrace>> traces;
+    std::vector<int64_t> shape;
+    States before;
+    for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
+      std::vector<int64_t> next = ShapeOf(begins[layer], begins[layer + 1]);
+      const bool alike = layer > 0 && next == shape;
+      if (alike && repeats_) {
+        for (double& seconds : states_.seconds) seconds += increment_;
+        traces.push_back(traces.back());
+        continue;
+      }
+      before = states_;
+      auto trace = std::make_shared<LayerTrace>();
+      for (size_t k = begins[layer]; k < begins[layer + 1]; ++k) {
+        Advance(steps_[k]);
+        if (k + 1 == begins[layer + 1]) SortRows();
+        trace->steps.push_back({std::move(states_.parent), std::move(states_.choice)});
+      }
+      traces.push_back(std::move(trace));
+      repeats_ = Repeats(before);
+      shape = std::move(next);
+      ++statistics_.layers_swept;
+    }
+    HEDDLE_CHECK(states_.size() == 1);
+    return Trace(begins, traces);
+  }
+
+ private:
+  std::vector<size_t> LayerBegins() const {
+    std::vector<size_t> begins;
+    const std::vector<Op>& ops = problem_.graph().ops();
+    for (size_t k = 0; k < steps_.size(); ++k) {
+      const LayerId layer = ops[static_cast<size_t>(steps_[k].op)].layer;
+      if (k == 0 || ops[static_cast<size_t>(steps_[k - 1].op)].layer != layer) begins.push_back(k);
+    }
+    begins.push_back(steps_.size());
+    return begins;
+  }
+
+  // All that the transition of some steps depends on, without the names of tensors and ops.
+  std::vector<int64_t> ShapeOf(size_t begin, size_t end) const {
+    std::vector<int64_t> shape;
+    const auto add = [&](const auto& numbers) {
+      shape.push_back(static_cast<int64_t>(numbers.size()));
+      shape.insert(shape.end(), numbers.begin(), numbers.end());
+    };
+    for (size_t k = begin; k < end; ++k) {
+      const FrontierStep& step = steps_[k];
+      shape.push_back(problem_.op(step.op).kind);
+      shape.push_back(static_cast<int64_t>(step.live.size()));
+      for (const int tensor : step.touched) shape.push_back(problem_.kind_of(tensor));
+      for (const Touch& touch : problem_.op(step.op).touches) shape.push_back(touch.produces);
+      add(step.place);
+      add(step.touch);
+      add(step.closes);
+      add(step.after);
+    }
+    return shape;
+  }
+
+  // Whether the layer changed every state by the same, up to rounding; sets increment_.
+  bool Repeats(const States& before) {
+    if (before.facts != states_.facts || before.size() != states_.size()) return false;
+    increment_ = states_.seconds[0] - before.seconds[0];
+    const double tolerance = 1e-11 * states_.seconds[0];
+    for (size_t k = 0; k < states_.size(); ++k) {
+      const double difference = states_.seconds[k] - before.seconds[k] - increment_;
+      if (std::abs(difference) > tolerance) return false;
+    }
+    return true;
+  }
+
+  // The outcomes of a step for the facts of what it touches, none that another one can become for
+  // less. An outcome's rest of the state is the same, so this loses nothing.
+  std::vector<Outcome> GoodOutcomes(const FrontierStep& step, const std::vector<FactId>& touched) {
+    std::vector<Outcome> outcomes = OutcomesOf(problem_, step, touched);
+    std::stable_sort(outcomes.begin(), outcomes.end(),
+                     [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
+    std::vector<Outcome> good;
+    for (Outcome& outcome : outcomes) {
+      const bool beaten = std::any_of(good.begin(), good.end(), [&](const Outcome& other) {
+        double seconds = other.seconds;
+        for (size_t k = 0; k < touched.size() && seconds <= outcome.seconds; ++k) {
+          if (step.closes[k]) continue;
+          seconds += problem_.facts(step.touched[k]).Gap(other.facts[k], outcome.facts[k]);
+        }
+        return seconds <= outcome.seconds;
+      });
+      if (!beaten) good.push_back(std::move(outcome));
+    }
+    return good;
+  }
+
+  void Advance(const FrontierStep& step) {
+    // Rows of states agree in what the step touches far more often than in all.
+    States parts;
+    parts.width = step.touched.size();
+    RowIndex index(parts);
+    std::vector<std::vector<Outcome>> outcomes;
+    States next;
+    next.width = step.after.size();
+    RowIndex rows(next);
+    std::vector<FactId> touched(step.touched.size());
+    for (size_t k = 0; k < states_.size(); ++k) {
+      const FactId* facts = states_.row(k);
+      for (size_t t = 0; t < touched.size(); ++t) {
+        touched[t] = step.place[t] < 0 ? FactTable::kNothing : facts[step.place[t]];
+      }
+      parts.facts.insert(parts.facts.end(), touched.begin(), touched.end());
+      const size_t part = index.Add();
+      if (part < outcomes.size()) {
+        parts.facts.resize(parts.facts.size() - parts.width);
+      } else {
+        outcomes.push_back(GoodOutcomes(step, touched));
+      }
+      for (const Outcome& outcome : outcomes[part]) AddRow(step, k, outcome, next, rows);
+    }
+    states_ = Undominated(step, next);
+    statistics_.states += static_cast<int64_t>(states_.size());
+    statistics_.most_states =
+        std::max(statistics_.most_states, static_cast<int64_t>(states_.size()));
+  }
+
+  void AddRow(const FrontierStep& step, size_t parent, const Outcome& outcome, States& next,
+              RowIndex& rows) const {
+    const FactId* facts = states_.row(parent);
+    for (const int from : step.after) {
+      next.facts.push_back(from >= 0 ? facts[from] : outcome.facts[static_cast<size_t>(-1 - from)]);
+    }
+    const double seconds = states_.seconds[parent] + outcome.seconds;
+    const size_t row = next.width == 0 ? 0 : rows.Add();
+    if (row < next.size()) {
+      next.facts.resize(next.size() * next.width);
+      if (seconds >= next.seconds[row]) return;
+    } else {
+      next.seconds.push_back(0);
+      next.parent.push_back(0);
+      next.choice.push_back(0);
+    }
+    next.seconds[row] = seconds;
+    next.parent[row] = static_cast<uint32_t>(parent);
+    next.choice[row] = static_cast<uint16_t>(outcome.choice);
+  }
+
+  // Without the states that one of the cheapest can become for less.
+  States Undominated(const FrontierStep& step, const States& all) {
+    std::vector<FactTable*> tables;
+    for (const int from : step.after) {
+      const int tensor = from >= 0 ? step.live[static_cast<size_t>(from)]
+                                   : step.touched[static_cast<size_t>(-1 - from)];
+      tables.push_back(&problem_.facts(tensor));
+    }
+    std::vector<uint32_t> order(all.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return all.seconds[a] != all.seconds[b] ? all.seconds[a] < all.seconds[b] : a < b;
+    });
+    States kept;
+    kept.width = all.width;
+    for (const uint32_t k : order) {
+      bool beaten = false;
+      for (size_t j = 0; j < std::min(kMostDominators, kept.size()) && !beaten; ++j) {
+        double seconds = kept.seconds[j];
+        for (size_t t = 0; t < all.width && seconds <= all.seconds[k]; ++t) {
+          seconds += tables[t]->Gap(kept.row(j)[t], all.row(k)[t]);
+        }
+        beaten = seconds <= all.seconds[k];
+      }
+      if (beaten) continue;
+      kept.facts.insert(kept.facts.end(), all.row(k), all.row(k) + all.width);
+      kept.seconds.push_back(all.seconds[k]);
+      kept.parent.push_back(all.parent[k]);
+      kept.choice.push_back(all.choice[k]);
+    }
+    return kept;
+  }
+
+  // In order of facts, so that the states of different layers can be compared.
+  void SortRows() {
+    std::vector<size_t> order(states_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::lexicographical_compare(states_.row(a), states_.row(a) + states_.width,
+                                          states_.row(b), states_.row(b) + states_.width);
+    });
+    States sorted;
+    sorted.width = states_.width;
+    for (const size_t k : order) {
+      sorted.facts.insert(sorted.facts.end(), states_.row(k), states_.row(k) + states_.width);
+      sorted.seconds.push_back(states_.seconds[k]);
+      sorted.parent.push_back(states_.parent[k]);
+      sorted.choice.push_back(states_.choice[k]);
+    }
+    states_ = std::move(sorted);
+  }
+
+  SpmdChoices Trace(const std::vector<size_t>& begins,
+                    const std::vector<std::shared_ptr<const LayerTrace>>& traces) const {
+    SpmdChoices found{states_.seconds[0], std::vector<int>(steps_.size())};
+    uint32_t row = 0;
+    for (size_t layer = traces.size(); layer-- > 0;) {
+      for (size_t k = traces[layer]->steps.size(); k-- > 0;) {
+        const LayerTrace::Step& step = traces[layer]->steps[k];
+        const int op = steps_[begins[layer] + k].op;
+        found.choices[static_cast<size_t>(op)] = step.choice[row];
+        row = step.parent[row];
+      }
+    }
+    return found;
+  }
+
+  static constexpr size_t kMostDominators = 64;
+
+  SpmdProblem& problem_;
+  SweepStatistics& statistics_;
+  std::vector<FrontierStep> steps_;
+  States states_;
+  bool repeats_ = false;
+  double increment_ = 0;
+};
+
+}  // namespace
+
+SpmdChoices SearchFolded(SpmdProblem& problem, SweepStatistics* statistics) {
+  SweepStatistics own;
+  return Sweep(problem, statistics != nullptr ? *statistics : own).Run();
+}
+
+}  // namespace heddle
