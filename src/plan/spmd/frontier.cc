@@ -56,52 +56,6 @@ std::vector<int> ProgramOrder(const SpmdProblem& problem) {
   return order;
 }
 
-std::vector<int> FoldedOrder(const SpmdProblem& problem) {
-  const Graph& graph = problem.graph();
-  std::vector<std::vector<int>> layers(graph.layers().size());
-  for (size_t k = 0; k < graph.ops().size(); ++k) {
-    layers[static_cast<size_t>(graph.ops()[k].layer.value)].push_back(static_cast<int>(k));
-  }
-  std::vector<int> left(graph.tensors().size());
-  for (size_t t = 0; t < left.size(); ++t) left[t] = problem.touches_of(static_cast<int>(t));
-  // How many more tensors are live after the op than before.
-  const auto growth = [&](int op) {
-    int live = 0;
-    const std::vector<Touch>& touches = problem.op(op).touches;
-    for (size_t k = 0; k < touches.size(); ++k) {
-      const int tensor = touches[k].tensor;
-      const auto same = [&](const Touch& touch) { return touch.tensor == tensor; };
-      if (std::any_of(touches.begin(), touches.begin() + static_cast<std::ptrdiff_t>(k), same)) {
-        continue;
-      }
-      const auto count = static_cast<int>(std::count_if(touches.begin(), touches.end(), same));
-      const int remaining = left[static_cast<size_t>(tensor)];
-      const bool was_live = remaining < problem.touches_of(tensor);
-      live += (remaining > count ? 1 : 0) - (was_live ? 1 : 0);
-    }
-    return live;
-  };
-  std::vector<int> order;
-  for (std::vector<int>& layer : layers) {
-    while (!layer.empty()) {
-      auto best = layer.begin();
-      int least = growth(*best);
-      for (auto it = best + 1; it != layer.end(); ++it) {
-        if (const int live = growth(*it); live < least) {
-          best = it;
-          least = live;
-        }
-      }
-      for (const Touch& touch : problem.op(*best).touches) {
-        --left[static_cast<size_t>(touch.tensor)];
-      }
-      order.push_back(*best);
-      layer.erase(best);
-    }
-  }
-  return order;
-}
-
 std::vector<Outcome> OutcomesOf(SpmdProblem& problem, const FrontierStep& step,
                                 const std::vector<FactId>& facts) {
   const SpmdOp& op = problem.op(step.op);

@@ -27,7 +27,8 @@ std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const std::v
 
 // The graph's order of ops.
 std::vector<int> ProgramOrder(const SpmdProblem& problem);
-// Layer by layer, forward, backward and updates together; in a layer so that little is live.
+// Layer by layer, forward, backward and updates together; in a layer so that little is live
+// (folded_order.cc).
 std::vector<int> FoldedOrder(const SpmdProblem& problem);
 
 // One way to do a step: the choice, the facts of `touched` afterwards, and what it adds to the cost
