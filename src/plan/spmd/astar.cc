@@ -1,7 +1,6 @@
 #include "plan/spmd/astar.h"
 
 #include <algorithm>
-#include <map>
 #include <queue>
 #include <unordered_map>
 
@@ -27,14 +26,14 @@ struct Visit {
 
 class AStar {
  public:
-  explicit AStar(SpmdProblem& problem)
-      : problem_(problem), steps_(FrontierSteps(problem, ProgramOrder(problem))) {
+  explicit AStar(SpmdProblem& problem) : steps_(FrontierSteps(problem, ProgramOrder(problem))) {
     remaining_.assign(steps_.size() + 1, 0);
     for (size_t k = steps_.size(); k-- > 0;) {
-      remaining_[k] = remaining_[k + 1] + problem.op(steps_[k].op).least;
+      remaining_[k] = remaining_[k + 1] + problem.op(steps_[k].ops[0]).least;
     }
     best_.resize(steps_.size() + 1);
-    outcomes_.resize(steps_.size());
+    for (const FrontierStep& step : steps_)
+      outcomes_.emplace_back(problem, step, nullptr, /*prune=*/false);
   }
 
   std::optional<SpmdChoices> Run(int64_t most_states) {
@@ -67,16 +66,14 @@ class AStar {
       touched.push_back(place < 0 ? FactTable::kNothing
                                   : (*visit.facts)[static_cast<size_t>(place)]);
     }
-    const auto [found, fresh] = outcomes_[visit.step].try_emplace(touched);
-    if (fresh) found->second = OutcomesOf(problem_, step, touched);
-    for (const Outcome& outcome : found->second) {
+    for (const Outcome& outcome : outcomes_[visit.step].Of(touched)) {
       std::vector<FactId> facts;
       for (const int from : step.after) {
         facts.push_back(from >= 0 ? (*visit.facts)[static_cast<size_t>(from)]
                                   : outcome.facts[static_cast<size_t>(-1 - from)]);
       }
       Offer(visit.step + 1, std::move(facts), visit.seconds + outcome.seconds, number,
-            outcome.choice);
+            static_cast<int>(outcome.choices));
     }
   }
 
@@ -86,17 +83,16 @@ class AStar {
     for (; visits_[static_cast<size_t>(number)].parent >= 0;
          number = visits_[static_cast<size_t>(number)].parent) {
       const Visit& visit = visits_[static_cast<size_t>(number)];
-      found.choices[static_cast<size_t>(steps_[visit.step - 1].op)] = visit.choice;
+      found.choices[static_cast<size_t>(steps_[visit.step - 1].ops[0])] = visit.choice;
     }
     return found;
   }
 
   using Entry = std::pair<double, int64_t>;  // g + h, number of the visit
-  SpmdProblem& problem_;
   std::vector<FrontierStep> steps_;
   std::vector<double> remaining_;  // h, by step
   std::vector<std::unordered_map<std::vector<FactId>, double, FactsHash>> best_;
-  std::vector<std::map<std::vector<FactId>, std::vector<Outcome>>> outcomes_;
+  std::vector<StepOutcomes> outcomes_;
   std::vector<Visit> visits_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };

@@ -1,5 +1,9 @@
 // The order in which the folded sweep looks at the ops of a layer: a beam search for one that keeps
 // few tensors live, since the number of states is exponential in that.
+//
+// Ops are taken in units. An update, what makes its gradient and what squares that for clipping are
+// one, so that the gradient's layout is forgotten at once; and they come after everything in the
+// layer that reads the weight, when it is known which layouts of it are wanted.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,31 +15,78 @@
 namespace heddle {
 namespace {
 
-// A layer's ops in the graph's order, its tensors numbered as they first occur.
+// A layer's units in the order of their first ops, its tensors numbered as they first occur.
 struct LayerShape {
   struct Tensor {
     int left = 0;       // touches by this layer and later ones
     bool live = false;  // already, before the layer
     auto operator<=>(const Tensor&) const = default;
   };
-  std::vector<std::vector<int>> touches;  // by op
+  std::vector<std::vector<int>> touches;  // by unit
+  std::vector<std::vector<int>> earlier;  // by unit: tensors that others here must have done with
   std::vector<Tensor> tensors;
   auto operator<=>(const LayerShape&) const = default;
 };
 
-LayerShape ShapeOf(const SpmdProblem& problem, const std::vector<int>& ops,
-                   const std::vector<int>& left) {
+using Units = OpOrder;
+
+// REQUIRES: ops in the graph's order.
+Units UnitsOf(const SpmdProblem& problem, const std::vector<int>& ops,
+              const std::vector<int>& left) {
+  constexpr size_t kMostOps = 4;  // in a unit: their choices are one number
+  const Graph& graph = problem.graph();
+  std::map<int, std::vector<int>> touching;  // gradients of weights, by those that touch them
+  for (const int op : ops) {
+    for (const Touch& touch : problem.op(op).touches) {
+      const auto tensor = static_cast<size_t>(touch.tensor);
+      if (graph.tensors()[tensor].role != Role::kWeightGradient) continue;
+      if (TensorId{touch.tensor} == graph.clip_norm()) continue;
+      touching[touch.tensor].push_back(op);
+    }
+  }
+  std::vector<bool> taken(graph.ops().size(), false);
+  std::map<int, std::vector<int>> joined;  // by first op
+  for (const auto& [tensor, some] : touching) {
+    const bool all = static_cast<int>(some.size()) == left[static_cast<size_t>(tensor)] &&
+                     static_cast<int>(some.size()) == problem.touches_of(tensor);
+    if (!all || some.size() > kMostOps) continue;
+    if (std::any_of(some.begin(), some.end(),
+                    [&](int op) { return taken[static_cast<size_t>(op)]; })) {
+      continue;
+    }
+    for (const int op : some) taken[static_cast<size_t>(op)] = true;
+    joined[some.front()] = some;
+  }
+  Units units;
+  for (const int op : ops) {
+    if (const auto found = joined.find(op); found != joined.end()) {
+      units.push_back(found->second);
+    } else if (!taken[static_cast<size_t>(op)]) {
+      units.push_back({op});
+    }
+  }
+  return units;
+}
+
+LayerShape ShapeOf(const SpmdProblem& problem, const Units& units, const std::vector<int>& left) {
   LayerShape shape;
   std::map<int, int> numbers;
-  for (const int op : ops) {
+  for (const std::vector<int>& unit : units) {
     shape.touches.emplace_back();
-    for (const Touch& touch : problem.op(op).touches) {
-      const auto [found, fresh] =
-          numbers.try_emplace(touch.tensor, static_cast<int>(shape.tensors.size()));
-      shape.touches.back().push_back(found->second);
-      if (!fresh) continue;
-      const int count = left[static_cast<size_t>(touch.tensor)];
-      shape.tensors.push_back({count, count < problem.touches_of(touch.tensor)});
+    shape.earlier.emplace_back();
+    for (const int op : unit) {
+      for (const Touch& touch : problem.op(op).touches) {
+        const auto [found, fresh] =
+            numbers.try_emplace(touch.tensor, static_cast<int>(shape.tensors.size()));
+        shape.touches.back().push_back(found->second);
+        const auto tensor = static_cast<size_t>(touch.tensor);
+        if (touch.produces && problem.graph().tensors()[tensor].role == Role::kParameter) {
+          shape.earlier.back().push_back(found->second);
+        }
+        if (!fresh) continue;
+        const int count = left[tensor];
+        shape.tensors.push_back({count, count < problem.touches_of(touch.tensor)});
+      }
     }
   }
   return shape;
@@ -84,6 +135,18 @@ class OrderBeam {
   static constexpr double kStates = 4;  // facts that one live tensor may have, roughly
   static constexpr size_t kWidth = 24;
 
+  // Whether all other units of the layer that touch what `op` must wait for are done.
+  bool IsReady(const Node& node, size_t op) const {
+    for (const int tensor : shape_.earlier[op]) {
+      for (size_t other = 0; other < node.done.size(); ++other) {
+        if (node.done[other] || other == op) continue;
+        const std::vector<int>& touches = shape_.touches[other];
+        if (std::find(touches.begin(), touches.end(), tensor) != touches.end()) return false;
+      }
+    }
+    return true;
+  }
+
   bool IsNear(const Node& node, int op) const {
     const std::vector<int>& touches = shape_.touches[static_cast<size_t>(op)];
     return std::any_of(touches.begin(), touches.end(),
@@ -108,11 +171,12 @@ class OrderBeam {
     for (const NodePtr& node : beam) {
       bool near = false;
       for (size_t op = 0; op < node->done.size(); ++op) {
-        near = near || (!node->done[op] && IsNear(*node, static_cast<int>(op)));
+        near =
+            near || (!node->done[op] && IsReady(*node, op) && IsNear(*node, static_cast<int>(op)));
       }
       for (size_t k = 0; k < node->done.size(); ++k) {
         const auto op = static_cast<int>(k);
-        if (node->done[k] || (near && !IsNear(*node, op))) continue;
+        if (node->done[k] || !IsReady(*node, k) || (near && !IsNear(*node, op))) continue;
         steps.push_back({&node, op, node->score + std::pow(kStates, LiveAfter(*node, op))});
       }
     }
@@ -147,7 +211,7 @@ class OrderBeam {
 
 }  // namespace
 
-std::vector<int> FoldedOrder(const SpmdProblem& problem) {
+OpOrder FoldedOrder(const SpmdProblem& problem) {
   const Graph& graph = problem.graph();
   std::vector<std::vector<int>> layers(graph.layers().size());
   for (size_t k = 0; k < graph.ops().size(); ++k) {
@@ -156,11 +220,12 @@ std::vector<int> FoldedOrder(const SpmdProblem& problem) {
   std::vector<int> left(graph.tensors().size());
   for (size_t t = 0; t < left.size(); ++t) left[t] = problem.touches_of(static_cast<int>(t));
   std::map<LayerShape, std::vector<int>> orders;
-  std::vector<int> order;
+  OpOrder order;
   for (const std::vector<int>& layer : layers) {
-    const auto [found, fresh] = orders.try_emplace(ShapeOf(problem, layer, left));
+    const Units units = UnitsOf(problem, layer, left);
+    const auto [found, fresh] = orders.try_emplace(ShapeOf(problem, units, left));
     if (fresh) found->second = OrderBeam(found->first).Run();
-    for (const int k : found->second) order.push_back(layer[static_cast<size_t>(k)]);
+    for (const int k : found->second) order.push_back(units[static_cast<size_t>(k)]);
     for (const int op : layer) {
       for (const Touch& touch : problem.op(op).touches) --left[static_cast<size_t>(touch.tensor)];
     }

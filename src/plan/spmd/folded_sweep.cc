@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <unordered_map>
 
 namespace heddle {
 namespace {
@@ -16,7 +15,7 @@ struct States {
   std::vector<FactId> facts;
   std::vector<double> seconds;
   std::vector<uint32_t> parent;  // in the states before the step
-  std::vector<uint16_t> choice;
+  std::vector<uint32_t> choice;
 
   size_t size() const { return seconds.size(); }
   const FactId* row(size_t k) const { return facts.data() + k * width; }
@@ -77,15 +76,16 @@ class RowIndex {
 struct LayerTrace {
   struct Step {
     std::vector<uint32_t> parent;
-    std::vector<uint16_t> choice;
+    std::vector<uint32_t> choice;
   };
   std::vector<Step> steps;
 };
 
 class Sweep {
  public:
-  Sweep(SpmdProblem& problem, SweepStatistics& statistics)
+  Sweep(SpmdProblem& problem, const SweepOptions& options, SweepStatistics& statistics)
       : problem_(problem),
+        options_(options),
         statistics_(statistics),
         steps_(FrontierSteps(problem, FoldedOrder(problem))) {}
 
@@ -124,8 +124,9 @@ class Sweep {
     std::vector<size_t> begins;
     const std::vector<Op>& ops = problem_.graph().ops();
     for (size_t k = 0; k < steps_.size(); ++k) {
-      const LayerId layer = ops[static_cast<size_t>(steps_[k].op)].layer;
-      if (k == 0 || ops[static_cast<size_t>(steps_[k - 1].op)].layer != layer) begins.push_back(k);
+      const LayerId layer = ops[static_cast<size_t>(steps_[k].ops[0])].layer;
+      if (k == 0 || ops[static_cast<size_t>(steps_[k - 1].ops[0])].layer != layer)
+        begins.push_back(k);
     }
     begins.push_back(steps_.size());
     return begins;
@@ -140,12 +141,14 @@ class Sweep {
     };
     for (size_t k = begin; k < end; ++k) {
       const FrontierStep& step = steps_[k];
-      shape.push_back(problem_.op(step.op).kind);
+      for (const int op : step.ops) {
+        shape.push_back(problem_.op(op).kind);
+        if (options_.restriction != nullptr) shape.push_back(options_.restriction->rule_of(op));
+      }
       shape.push_back(static_cast<int64_t>(step.live.size()));
       for (const int tensor : step.touched) shape.push_back(problem_.kind_of(tensor));
-      for (const Touch& touch : problem_.op(step.op).touches) shape.push_back(touch.produces);
       add(step.place);
-      add(step.touch);
+      for (const std::vector<int>& touch : step.touch) add(touch);
       add(step.closes);
       add(step.after);
     }
@@ -164,33 +167,8 @@ class Sweep {
     return true;
   }
 
-  // The outcomes of a step for the facts of what it touches, none that another one can become for
-  // less. An outcome's rest of the state is the same, so this loses nothing.
-  std::vector<Outcome> GoodOutcomes(const FrontierStep& step, const std::vector<FactId>& touched) {
-    std::vector<Outcome> outcomes = OutcomesOf(problem_, step, touched);
-    std::stable_sort(outcomes.begin(), outcomes.end(),
-                     [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
-    std::vector<Outcome> good;
-    for (Outcome& outcome : outcomes) {
-      const bool beaten = std::any_of(good.begin(), good.end(), [&](const Outcome& other) {
-        double seconds = other.seconds;
-        for (size_t k = 0; k < touched.size() && seconds <= outcome.seconds; ++k) {
-          if (step.closes[k]) continue;
-          seconds += problem_.facts(step.touched[k]).Gap(other.facts[k], outcome.facts[k]);
-        }
-        return seconds <= outcome.seconds;
-      });
-      if (!beaten) good.push_back(std::move(outcome));
-    }
-    return good;
-  }
-
   void Advance(const FrontierStep& step) {
-    // Rows of states agree in what the step touches far more often than in all.
-    States parts;
-    parts.width = step.touched.size();
-    RowIndex index(parts);
-    std::vector<std::vector<Outcome>> outcomes;
+    StepOutcomes outcomes(problem_, step, options_.restriction, /*prune=*/true);
     States next;
     next.width = step.after.size();
     RowIndex rows(next);
@@ -200,14 +178,7 @@ class Sweep {
       for (size_t t = 0; t < touched.size(); ++t) {
         touched[t] = step.place[t] < 0 ? FactTable::kNothing : facts[step.place[t]];
       }
-      parts.facts.insert(parts.facts.end(), touched.begin(), touched.end());
-      const size_t part = index.Add();
-      if (part < outcomes.size()) {
-        parts.facts.resize(parts.facts.size() - parts.width);
-      } else {
-        outcomes.push_back(GoodOutcomes(step, touched));
-      }
-      for (const Outcome& outcome : outcomes[part]) AddRow(step, k, outcome, next, rows);
+      for (const Outcome& outcome : outcomes.Of(touched)) AddRow(step, k, outcome, next, rows);
     }
     states_ = Undominated(step, next);
     statistics_.states += static_cast<int64_t>(states_.size());
@@ -233,7 +204,7 @@ class Sweep {
     }
     next.seconds[row] = seconds;
     next.parent[row] = static_cast<uint32_t>(parent);
-    next.choice[row] = static_cast<uint16_t>(outcome.choice);
+    next.choice[row] = outcome.choices;
   }
 
   // Without the states that one of the cheapest can become for less.
@@ -261,6 +232,10 @@ class Sweep {
         beaten = seconds <= all.seconds[k];
       }
       if (beaten) continue;
+      if (kept.size() == options_.most_states) {
+        statistics_.exact = false;
+        break;
+      }
       kept.facts.insert(kept.facts.end(), all.row(k), all.row(k) + all.width);
       kept.seconds.push_back(all.seconds[k]);
       kept.parent.push_back(all.parent[k]);
@@ -290,13 +265,16 @@ class Sweep {
 
   SpmdChoices Trace(const std::vector<size_t>& begins,
                     const std::vector<std::shared_ptr<const LayerTrace>>& traces) const {
-    SpmdChoices found{states_.seconds[0], std::vector<int>(steps_.size())};
+    SpmdChoices found{states_.seconds[0], std::vector<int>(problem_.ops().size())};
     uint32_t row = 0;
     for (size_t layer = traces.size(); layer-- > 0;) {
       for (size_t k = traces[layer]->steps.size(); k-- > 0;) {
         const LayerTrace::Step& step = traces[layer]->steps[k];
-        const int op = steps_[begins[layer] + k].op;
-        found.choices[static_cast<size_t>(op)] = step.choice[row];
+        const FrontierStep& ops = steps_[begins[layer] + k];
+        const std::vector<int> choices = ChoicesOf(problem_, ops, step.choice[row]);
+        for (size_t j = 0; j < choices.size(); ++j) {
+          found.choices[static_cast<size_t>(ops.ops[j])] = choices[j];
+        }
         row = step.parent[row];
       }
     }
@@ -306,6 +284,7 @@ class Sweep {
   static constexpr size_t kMostDominators = 64;
 
   SpmdProblem& problem_;
+  const SweepOptions& options_;
   SweepStatistics& statistics_;
   std::vector<FrontierStep> steps_;
   States states_;
@@ -315,9 +294,10 @@ class Sweep {
 
 }  // namespace
 
-SpmdChoices SearchFolded(SpmdProblem& problem, SweepStatistics* statistics) {
+SpmdChoices SearchFolded(SpmdProblem& problem, const SweepOptions& options,
+                         SweepStatistics* statistics) {
   SweepStatistics own;
-  return Sweep(problem, statistics != nullptr ? *statistics : own).Run();
+  return Sweep(problem, options, statistics != nullptr ? *statistics : own).Run();
 }
 
 }  // namespace heddle

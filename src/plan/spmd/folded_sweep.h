@@ -21,12 +21,21 @@
 
 namespace heddle {
 
+struct SweepOptions {
+  // Kept after a step. Where there are more, the cheapest are kept, and the plan is no longer sure
+  // to be the cheapest. One axis stays far below; large models on two axes do not (axis_descent.h).
+  size_t most_states = 20'000;
+  const Restriction* restriction = nullptr;  // may be null
+};
+
 struct SweepStatistics {
   int64_t states = 0;       // kept, over all steps
   int64_t most_states = 0;  // after one step
   int layers_swept = 0;     // the others were like the one before
+  bool exact = true;        // no state was given up that might have led to a cheaper plan
 };
 
-SpmdChoices SearchFolded(SpmdProblem& problem, SweepStatistics* statistics = nullptr);
+SpmdChoices SearchFolded(SpmdProblem& problem, const SweepOptions& options = {},
+                         SweepStatistics* statistics = nullptr);
 
 }  // namespace heddle

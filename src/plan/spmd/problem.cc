@@ -103,10 +103,13 @@ std::vector<OpChoice> SpmdProblem::ChoicesOf(const Op& op, const SpmdOp& made) {
   }
   const std::vector<AxisRule> whole = {AxisRule{}};
   std::vector<OpChoice> choices;
-  for (const AxisRule& outer : mesh_.flat() ? whole : rules) {
-    for (const AxisRule& inner : rules) {
-      OpChoice choice{{outer, inner}, 0, {}};
-      if (options_.accept != nullptr && !options_.accept(op, choice.rule)) continue;
+  const std::vector<AxisRule>& outer_rules = mesh_.flat() ? whole : rules;
+  for (size_t outer = 0; outer < outer_rules.size(); ++outer) {
+    for (size_t inner = 0; inner < rules.size(); ++inner) {
+      OpChoice choice{{outer_rules[outer], rules[inner]},
+                      {static_cast<int>(outer), static_cast<int>(inner)},
+                      0,
+                      {}};
       const std::vector<double> seconds = DeviceSeconds(op, choice.rule);
       choice.seconds = *std::max_element(seconds.begin(), seconds.end());
       if (!options_.memory_price.empty()) choice.seconds += PriceOf(op, choice.rule);

@@ -22,8 +22,9 @@ namespace heddle {
 
 struct OpChoice {
   OpRule rule;
-  double seconds = 0;        // of the slowest device, and the price of memory
-  std::vector<int> layouts;  // of each Touch
+  std::array<int, kMeshAxes> rules;  // their numbers among the op's rules of an axis
+  double seconds = 0;                // of the slowest device, and the price of memory
+  std::vector<int> layouts;          // of each Touch
 };
 
 // An operand whose layout matters.
@@ -43,8 +44,6 @@ struct ProblemOptions {
   // Seconds per byte that a device keeps from one step to the next or from forward to backward, by
   // number in the mesh; empty: memory costs nothing.
   std::vector<double> memory_price;
-  // Only rules that this accepts; empty: all.
-  bool (*accept)(const Op& op, const OpRule& rule) = nullptr;
 };
 
 class SpmdProblem {

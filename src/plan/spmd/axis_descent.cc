@@ -1,0 +1,70 @@
+#include "plan/spmd/axis_descent.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace heddle {
+namespace {
+
+// The rule that divides the first of these letters that the op has; else the one that divides
+// nothing. An update has none of them: what it updates is replicated.
+Restriction DividedBy(const SpmdProblem& problem, size_t axis, std::string_view letters) {
+  Restriction fixed{axis, {}};
+  for (const SpmdOp& op : problem.ops()) {
+    int rule = 0;  // all of it everywhere
+    for (const char letter : letters) {
+      if (rule != 0) break;
+      for (const OpChoice& choice : *op.choices) {
+        if (choice.rule[axis].letter == letter) rule = choice.rules[axis];
+      }
+    }
+    fixed.rules.push_back(rule);
+  }
+  return fixed;
+}
+
+Restriction AsChosen(const SpmdProblem& problem, size_t axis, const std::vector<int>& choices) {
+  Restriction fixed{axis, {}};
+  for (size_t k = 0; k < choices.size(); ++k) {
+    fixed.rules.push_back(problem.choice(static_cast<int>(k), choices[k]).rules[axis]);
+  }
+  return fixed;
+}
+
+SpmdChoices Descend(SpmdProblem& problem, Restriction fixed) {
+  constexpr double kWorthwhile = 1 - 1e-6;
+  SpmdChoices best = SearchFolded(problem, {.restriction = &fixed});
+  while (true) {
+    fixed = AsChosen(problem, 1 - fixed.axis, best.choices);
+    SpmdChoices next = SearchFolded(problem, {.restriction = &fixed});
+    const bool better = next.seconds < kWorthwhile * best.seconds;
+    if (next.seconds <= best.seconds) best = std::move(next);
+    if (!better) return best;
+  }
+}
+
+}  // namespace
+
+std::vector<SpmdChoices> SearchByAxis(SpmdProblem& problem) {
+  const std::vector<Restriction> starts = {DividedBy(problem, 0, "b"), DividedBy(problem, 0, "eb"),
+                                           DividedBy(problem, 0, ""), DividedBy(problem, 1, "b")};
+  std::vector<SpmdChoices> found;
+  for (size_t k = 0; k < starts.size(); ++k) {
+    const bool again =
+        std::any_of(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(k),
+                    [&](const Restriction& one) {
+                      return one.axis == starts[k].axis && one.rules == starts[k].rules;
+                    });
+    if (!again) found.push_back(Descend(problem, starts[k]));
+  }
+  std::stable_sort(found.begin(), found.end(), [](const SpmdChoices& a, const SpmdChoices& b) {
+    return a.seconds < b.seconds;
+  });
+  const auto same = [](const SpmdChoices& a, const SpmdChoices& b) {
+    return a.choices == b.choices;
+  };
+  found.erase(std::unique(found.begin(), found.end(), same), found.end());
+  return found;
+}
+
+}  // namespace heddle
