@@ -67,4 +67,8 @@ std::vector<SpmdChoices> SearchByAxis(SpmdProblem& problem) {
   return found;
 }
 
+SpmdChoices ImproveByAxis(SpmdProblem& problem, const std::vector<int>& choices) {
+  return Descend(problem, AsChosen(problem, 0, choices));
+}
+
 }  // namespace heddle

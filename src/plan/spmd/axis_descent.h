@@ -13,4 +13,7 @@ namespace heddle {
 // Different plans, the cheapest first. REQUIRES: a mesh with two axes.
 std::vector<SpmdChoices> SearchByAxis(SpmdProblem& problem);
 
+// From choices that were good for the same model and mesh with other ratios or prices.
+SpmdChoices ImproveByAxis(SpmdProblem& problem, const std::vector<int>& choices);
+
 }  // namespace heddle

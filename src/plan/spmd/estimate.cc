@@ -17,7 +17,10 @@ class Estimator {
         plan_(plan),
         clocks_(problem.mesh().size(), 0),
         bytes_(problem.mesh().size(), 0),
-        peak_(problem.mesh().size(), 0) {}
+        peak_(problem.mesh().size(), 0),
+        parts_(problem.mesh().size()) {
+    estimate_.peak_parts.resize(problem.mesh().size());
+  }
 
   SpmdEstimate Run() {
     FindUses();
@@ -113,9 +116,17 @@ class Estimator {
   void Add(const Copy& copy, double sign) {
     ConversionTable& table = TableOf(copy.first);
     const std::vector<double>& shares = table.SharesOf(copy.second);
+    const Layout layout = table.space().At(copy.second);
     for (size_t place = 0; place < bytes_.size(); ++place) {
-      bytes_[place] += sign * table.bytes() * shares[place];
-      peak_[place] = std::max(peak_[place], bytes_[place]);
+      const double bytes = sign * table.bytes() * shares[place];
+      bytes_[place] += bytes;
+      for (size_t axis = 0; axis < kMeshAxes; ++axis) {
+        if (layout[axis].kind != ShardKind::kSharded) continue;
+        parts_[place][axis][static_cast<size_t>(layout[axis].ratios)] += bytes;
+      }
+      if (bytes_[place] <= peak_[place]) continue;
+      peak_[place] = bytes_[place];
+      estimate_.peak_parts[place] = parts_[place];
     }
   }
 
@@ -169,6 +180,7 @@ class Estimator {
   const SpmdPlan& plan_;
   SpmdEstimate estimate_;
   std::vector<double> clocks_, bytes_, peak_;
+  std::vector<RatioParts> parts_;
   std::vector<Copy> stored_;
   std::set<Copy> summed_;
   std::vector<std::vector<Copy>> dies_after_;  // by step

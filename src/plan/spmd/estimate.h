@@ -16,6 +16,8 @@ namespace heddle {
 
 inline constexpr int kCollectiveKinds = 5;
 
+using RatioParts = std::array<std::array<double, kRatioGroups>, kMeshAxes>;
+
 struct SpmdEstimate {
   double stage_seconds = 0;
   double additive_seconds = 0;  // the sum of all below
@@ -24,6 +26,8 @@ struct SpmdEstimate {
   std::array<double, kCollectiveKinds> exchange_seconds{};
   std::array<double, kCollectiveKinds> exchange_bytes{};  // of the whole tensors
   std::vector<Bytes> peak;                                // by number in the mesh
+  // Of the peak, what an axis divides in the ratios of a group: bytes by device, axis and group.
+  std::vector<RatioParts> peak_parts;
 };
 
 // Memory is what is stored, gradients and optimizer state included, and every copy of a tensor from
