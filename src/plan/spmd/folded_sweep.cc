@@ -217,6 +217,9 @@ class Sweep {
     }
     std::vector<uint32_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
+    for (size_t t = 0; t < all.width; ++t) {
+      if (step.after[t] < 0) DropNeighbours(all, t, *tables[t], order);
+    }
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return all.seconds[a] != all.seconds[b] ? all.seconds[a] < all.seconds[b] : a < b;
     });
@@ -242,6 +245,38 @@ class Sweep {
       kept.choice.push_back(all.choice[k]);
     }
     return kept;
+  }
+
+  // Of the states that differ in tensor `t` alone, only those are left that no other can become.
+  void DropNeighbours(const States& all, size_t t, FactTable& table, std::vector<uint32_t>& order) {
+    const auto rest_hash = [&](uint32_t k) {
+      return HashOf(all.row(k), t) * 31 + HashOf(all.row(k) + t + 1, all.width - t - 1);
+    };
+    std::vector<std::pair<uint64_t, uint32_t>> hashed;
+    hashed.reserve(order.size());
+    for (const uint32_t k : order) hashed.emplace_back(rest_hash(k), k);
+    std::sort(hashed.begin(), hashed.end(), [&](const auto& a, const auto& b) {
+      if (a.first != b.first) return a.first < b.first;
+      const double x = all.seconds[a.second], y = all.seconds[b.second];
+      return x != y ? x < y : a.second < b.second;
+    });
+    const auto same_rest = [&](uint32_t a, uint32_t b) {
+      const FactId *x = all.row(a), *y = all.row(b);
+      return std::equal(x, x + t, y) && std::equal(x + t + 1, x + all.width, y + t + 1);
+    };
+    order.clear();
+    size_t first = 0;  // in `order`, of the group
+    for (size_t i = 0; i < hashed.size(); ++i) {
+      const uint32_t k = hashed[i].second;
+      if (i > 0 && hashed[i].first != hashed[i - 1].first) first = order.size();
+      const FactId fact = all.row(k)[t];
+      const bool beaten = std::any_of(
+          order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), [&](uint32_t other) {
+            const double seconds = all.seconds[other] + table.Gap(all.row(other)[t], fact);
+            return seconds <= all.seconds[k] && same_rest(other, k);
+          });
+      if (!beaten) order.push_back(k);
+    }
   }
 
   // In order of facts, so that the states of different layers can be compared.

@@ -95,10 +95,7 @@ class SpmdPlanner {
         SpmdProblem problem(cost_, *planning_.cluster, found.solution.mesh);
         const Result<AxisRatios> ratios =
             FitRatios(problem, found.solution.plan, found.solution.estimate, axis);
-        if (!ratios.ok()) {
-          fprintf(stderr, "%s\n", ratios.error().ToString().c_str());
-          continue;
-        }
+        if (!ratios.ok()) continue;
         SpmdMesh mesh = found.solution.mesh;
         mesh.ratios[axis] = ratios.value();
         Solution next = SolveFitting(mesh, &found.solution.choices);
