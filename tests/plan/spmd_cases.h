@@ -98,4 +98,22 @@ inline Graph LinearModel(int64_t batch, int64_t inputs, int64_t classes, bool bi
   return g.Finish().value();
 }
 
+// Convolutions with few weights, and one large matrix product ("big") at the end.
+inline Graph ConvolutionsThenProduct(int64_t batch, int64_t image, int64_t classes) {
+  constexpr int64_t kChannels = 16, kFeatures = 1024;
+  GraphBuilder g(batch, DType::kF32);
+  TensorId x = g.Input("x", DType::kF32, {kChannels, image, image});
+  g.BeginLayer("images");
+  for (const char* name : {"conv0", "conv1", "conv2"}) {
+    const TensorId w = g.Parameter(std::string(name) + ".w", {kChannels, kChannels, 3, 3});
+    x = g.Relu(std::string(name) + ".relu", g.Conv2d(name, x, w, {0, 0, 1, 1, 1}));
+  }
+  x = g.Conv2d("wide", x, g.Parameter("wide.w", {kFeatures, kChannels, 1, 1}), {0, 0, 8});
+  x = g.Mean("mean", x);
+  x = g.Einsum("big", "bk,kn->bn", x, g.Parameter("big.w", {kFeatures, classes}));
+  g.CrossEntropy("xent", x, g.Input("targets", DType::kI64, {}));
+  AddTraining(g, {Optimizer::kSgd, 0});
+  return g.Finish().value();
+}
+
 }  // namespace heddle
