@@ -88,11 +88,10 @@ double FactTable::FindGap(const Fact& a, const Fact& b) const {
   return gap;
 }
 
-double FactTable::Gap(FactId a, FactId b) {
-  if (a == b) return 0;
+double FactTable::NewGap(FactId a, FactId b) {
   std::vector<double>& gaps = facts_[a].gaps;
   if (gaps.size() <= b) gaps.resize(facts_.size(), kUnsetGap);
-  if (gaps[b] == kUnsetGap) gaps[b] = FindGap(facts_[a], facts_[b]);
+  gaps[b] = a == b ? 0 : FindGap(facts_[a], facts_[b]);
   return gaps[b];
 }
 

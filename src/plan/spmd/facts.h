@@ -31,7 +31,10 @@ class FactTable {
 
   // The most that `a` can cost more than `b` from here on, whatever else will be wanted, beyond
   // what is paid; with both, or neither, produced. Not necessarily the least such number.
-  double Gap(FactId a, FactId b);
+  double Gap(FactId a, FactId b) {
+    const std::vector<double>& gaps = facts_[a].gaps;
+    return b < gaps.size() && gaps[b] != kUnsetGap ? gaps[b] : NewGap(a, b);
+  }
 
   int source(FactId fact) const { return facts_[fact].source; }
   LayoutSet wanted(FactId fact) const { return facts_[fact].wanted; }
@@ -51,6 +54,7 @@ class FactTable {
 
   FactId Intern(int source, LayoutSet wanted);
   LayoutSet WithoutFree(int source, LayoutSet wanted) const;
+  double NewGap(FactId a, FactId b);
   double FindGap(const Fact& a, const Fact& b) const;
 
   ConversionTable conversions_;

@@ -93,17 +93,18 @@ class Sweep {
     states_.seconds = {0};
     const std::vector<size_t> begins = LayerBegins();
     std::vector<std::shared_ptr<const LayerTrace>> traces;
-    std::vector<int64_t> shape;
-    States before;
+    std::vector<std::vector<int64_t>> shapes;
+    std::vector<States> ends;  // states after each layer
+    size_t period = 0;         // layers after which states repeat; 0: they do not
     for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
-      std::vector<int64_t> next = ShapeOf(begins[layer], begins[layer + 1]);
-      const bool alike = layer > 0 && next == shape;
-      if (alike && repeats_) {
+      shapes.push_back(ShapeOf(begins[layer], begins[layer + 1]));
+      if (period > 0 && shapes[layer] == shapes[layer - period]) {
+        states_ = ends[layer - period];
         for (double& seconds : states_.seconds) seconds += increment_;
-        traces.push_back(traces.back());
+        traces.push_back(traces[layer - period]);
+        ends.push_back(states_);
         continue;
       }
-      before = states_;
       auto trace = std::make_shared<LayerTrace>();
       for (size_t k = begins[layer]; k < begins[layer + 1]; ++k) {
         Advance(steps_[k]);
@@ -111,8 +112,8 @@ class Sweep {
         trace->steps.push_back({std::move(states_.parent), std::move(states_.choice)});
       }
       traces.push_back(std::move(trace));
-      repeats_ = Repeats(before);
-      shape = std::move(next);
+      ends.push_back(states_);
+      period = PeriodOf(ends);
       ++statistics_.layers_swept;
     }
     HEDDLE_CHECK(states_.size() == 1);
@@ -155,16 +156,22 @@ class Sweep {
     return shape;
   }
 
-  // Whether the layer changed every state by the same, up to rounding; sets increment_.
-  bool Repeats(const States& before) {
-    if (before.facts != states_.facts || before.size() != states_.size()) return false;
-    increment_ = states_.seconds[0] - before.seconds[0];
-    const double tolerance = 1e-11 * states_.seconds[0];
-    for (size_t k = 0; k < states_.size(); ++k) {
-      const double difference = states_.seconds[k] - before.seconds[k] - increment_;
-      if (std::abs(difference) > tolerance) return false;
+  // After how many layers every state has changed by the same, up to rounding; sets increment_.
+  size_t PeriodOf(const std::vector<States>& ends) {
+    constexpr size_t kMostPeriod = 4;  // kinds of layers that take turns
+    for (size_t period = 1; period <= kMostPeriod && period < ends.size(); ++period) {
+      const States& before = ends[ends.size() - 1 - period];
+      if (before.facts != states_.facts || before.size() != states_.size()) continue;
+      increment_ = states_.seconds[0] - before.seconds[0];
+      const double tolerance = 1e-11 * states_.seconds[0];
+      bool same = true;
+      for (size_t k = 0; k < states_.size() && same; ++k) {
+        const double difference = states_.seconds[k] - before.seconds[k] - increment_;
+        same = std::abs(difference) <= tolerance;
+      }
+      if (same) return period;
     }
-    return true;
+    return 0;
   }
 
   void Advance(const FrontierStep& step) {
@@ -316,14 +323,13 @@ class Sweep {
     return found;
   }
 
-  static constexpr size_t kMostDominators = 64;
+  static constexpr size_t kMostDominators = 40;
 
   SpmdProblem& problem_;
   const SweepOptions& options_;
   SweepStatistics& statistics_;
   std::vector<FrontierStep> steps_;
   States states_;
-  bool repeats_ = false;
   double increment_ = 0;
 };
 

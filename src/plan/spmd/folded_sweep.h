@@ -14,7 +14,8 @@
 //                       ▲ a state here is a fact for each arrow that crosses
 //
 // Layers that are alike give the same transition between states. Once it adds the same to every
-// state (in terms of min-plus algebra: an eigenvector), it does so for the rest of them too.
+// state (in terms of min-plus algebra: an eigenvector), it does so for the rest of them too;
+// likewise where a few kinds of layers take turns.
 #pragma once
 
 #include "plan/spmd/frontier.h"
@@ -31,7 +32,7 @@ struct SweepOptions {
 struct SweepStatistics {
   int64_t states = 0;       // kept, over all steps
   int64_t most_states = 0;  // after one step
-  int layers_swept = 0;     // the others were like the one before
+  int layers_swept = 0;     // the others repeat what was found
   bool exact = true;        // no state was given up that might have led to a cheaper plan
 };
 

@@ -250,19 +250,21 @@ class RatioProgram {
 }  // namespace
 
 void SetRatios(const Cluster& cluster, DType dtype, RatioStart start, SpmdMesh& mesh) {
+  const size_t width = mesh.places(1);
   for (size_t axis = 0; axis < kMeshAxes; ++axis) {
+    const std::vector<double> even(mesh.places(axis), 1.0 / static_cast<double>(mesh.places(axis)));
     std::vector<double> ratios(mesh.places(axis), 0);
+    double sum = 0;
     for (size_t number = 0; number < mesh.size(); ++number) {
       const DeviceTypeSpec& type = cluster.type_of(mesh.device(number));
-      const size_t width = mesh.places(1);
-      double& ratio = ratios[axis == 0 ? number / width : number % width];
-      if (start == RatioStart::kEven) ratio = 1;
-      if (start == RatioStart::kCompute) ratio += type.rate(dtype).value;
-      if (start == RatioStart::kMemory) ratio += static_cast<double>(type.memory.value);
+      const double weight = start == RatioStart::kMemory ? static_cast<double>(type.memory.value)
+                                                         : type.rate(dtype).value;
+      ratios[axis == 0 ? number / width : number % width] += weight;
+      sum += weight;
     }
-    const double sum = std::accumulate(ratios.begin(), ratios.end(), 0.0);
     for (double& ratio : ratios) ratio /= sum;
-    mesh.ratios[axis].fill(ratios);
+    if (start == RatioStart::kEven) ratios = even;
+    mesh.ratios[axis] = {ratios, start == RatioStart::kSamples ? even : ratios};
   }
 }
 

@@ -16,8 +16,8 @@
 
 namespace heddle {
 
-// Ratios to start from.
-enum class RatioStart : uint8_t { kEven, kCompute, kMemory };
+// Ratios to start from. kSamples: samples by compute, everything else even.
+enum class RatioStart : uint8_t { kEven, kSamples, kCompute, kMemory };
 void SetRatios(const Cluster& cluster, DType dtype, RatioStart start, SpmdMesh& mesh);
 
 // An error when the program cannot fit with any ratios.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "plan/spmd/axis_descent.h"
 #include "plan/spmd/ratios.h"
@@ -17,8 +18,22 @@ struct Start {
   std::string_view name;
 };
 constexpr std::array kStarts = {Start{RatioStart::kEven, "even ratios"},
+                                Start{RatioStart::kSamples, "samples by compute"},
                                 Start{RatioStart::kCompute, "ratios by compute"},
                                 Start{RatioStart::kMemory, "ratios by memory"}};
+
+// Up to rounding.
+bool SameRatios(const SpmdMesh& a, const SpmdMesh& b) {
+  for (size_t axis = 0; axis < kMeshAxes; ++axis) {
+    for (size_t group = 0; group < kRatioGroups; ++group) {
+      const bool same = std::equal(a.ratios[axis][group].begin(), a.ratios[axis][group].end(),
+                                   b.ratios[axis][group].begin(),
+                                   [](double x, double y) { return std::abs(x - y) < 1e-9; });
+      if (!same) return false;
+    }
+  }
+  return true;
+}
 
 // A program for a mesh with its ratios.
 struct Solution {
@@ -71,7 +86,7 @@ class SpmdPlanner {
       SpmdMesh mesh = shape;
       SetRatios(*planning_.cluster, planning_.options.dtype, start, mesh);
       const bool again = std::any_of(meshes.begin(), meshes.end(), [&](const SpmdMesh& other) {
-        return other.ratios == mesh.ratios;
+        return SameRatios(other, mesh);
       });
       if (again) continue;
       meshes.push_back(mesh);
@@ -139,7 +154,7 @@ class SpmdPlanner {
     const bool priced = !price.empty();
     SpmdProblem problem(cost_, *planning_.cluster, solution.mesh, {std::move(price)});
     if (mesh.flat()) {
-      solution.choices = SearchFolded(problem).choices;
+      solution.choices = SearchFlat(problem);
     } else {
       solution.choices = like != nullptr ? ImproveByAxis(problem, *like).choices
                                          : SearchByAxis(problem)[0].choices;
@@ -151,6 +166,18 @@ class SpmdPlanner {
       if (again.BetterThan(solution)) solution = std::move(again);
     }
     return solution;
+  }
+
+  // Where the sweep had to give up states, at least as good as dividing samples.
+  static std::vector<int> SearchFlat(SpmdProblem& problem) {
+    constexpr size_t kMostStates = 3000;
+    SweepStatistics statistics;
+    SpmdChoices best = SearchFolded(problem, {.most_states = kMostStates}, &statistics);
+    if (statistics.exact) return std::move(best.choices);
+    const Restriction samples = DividedBy(problem, 1, "b", /*free_updates=*/true);
+    SpmdChoices plain =
+        SearchFolded(problem, {.most_states = kMostStates, .restriction = &samples});
+    return plain.seconds < best.seconds ? std::move(plain.choices) : std::move(best.choices);
   }
 
   static void Estimate(SpmdProblem& problem, StepOptions options, Solution& solution) {
