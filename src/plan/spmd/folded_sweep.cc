@@ -95,12 +95,12 @@ class Sweep {
     std::vector<std::shared_ptr<const LayerTrace>> traces;
     std::vector<std::vector<int64_t>> shapes;
     std::vector<States> ends;  // states after each layer
-    size_t period = 0;         // layers after which states repeat; 0: they do not
     for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
       shapes.push_back(ShapeOf(begins[layer], begins[layer + 1]));
-      if (period > 0 && shapes[layer] == shapes[layer - period]) {
+      if (const size_t period = PeriodOf(shapes, ends); period > 0) {
+        const double more = states_.seconds[0] - ends[layer - 1 - period].seconds[0];
         states_ = ends[layer - period];
-        for (double& seconds : states_.seconds) seconds += increment_;
+        for (double& seconds : states_.seconds) seconds += more;
         traces.push_back(traces[layer - period]);
         ends.push_back(states_);
         continue;
@@ -113,7 +113,6 @@ class Sweep {
       }
       traces.push_back(std::move(trace));
       ends.push_back(states_);
-      period = PeriodOf(ends);
       ++statistics_.layers_swept;
     }
     HEDDLE_CHECK(states_.size() == 1);
@@ -156,18 +155,20 @@ class Sweep {
     return shape;
   }
 
-  // After how many layers every state has changed by the same, up to rounding; sets increment_.
-  size_t PeriodOf(const std::vector<States>& ends) {
+  // How many layers ago there was one like the last of `shapes`, with states before it that differ
+  // from the present ones by the same each, up to rounding; 0: nowhere near.
+  size_t PeriodOf(const std::vector<std::vector<int64_t>>& shapes,
+                  const std::vector<States>& ends) const {
     constexpr size_t kMostPeriod = 4;  // kinds of layers that take turns
     for (size_t period = 1; period <= kMostPeriod && period < ends.size(); ++period) {
       const States& before = ends[ends.size() - 1 - period];
+      if (shapes.back() != shapes[shapes.size() - 1 - period]) continue;
       if (before.facts != states_.facts || before.size() != states_.size()) continue;
-      increment_ = states_.seconds[0] - before.seconds[0];
+      const double more = states_.seconds[0] - before.seconds[0];
       const double tolerance = 1e-11 * states_.seconds[0];
       bool same = true;
       for (size_t k = 0; k < states_.size() && same; ++k) {
-        const double difference = states_.seconds[k] - before.seconds[k] - increment_;
-        same = std::abs(difference) <= tolerance;
+        same = std::abs(states_.seconds[k] - before.seconds[k] - more) <= tolerance;
       }
       if (same) return period;
     }
@@ -330,7 +331,6 @@ class Sweep {
   SweepStatistics& statistics_;
   std::vector<FrontierStep> steps_;
   States states_;
-  double increment_ = 0;
 };
 
 }  // namespace

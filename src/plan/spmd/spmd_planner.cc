@@ -83,6 +83,9 @@ class SpmdPlanner {
     std::vector<Found> tried;
     std::vector<SpmdMesh> meshes;
     for (const auto& [start, name] : kStarts) {
+      const bool fits = std::any_of(tried.begin(), tried.end(),
+                                    [](const Found& one) { return !one.solution.lack; });
+      if (start == RatioStart::kMemory && fits) continue;
       SpmdMesh mesh = shape;
       SetRatios(*planning_.cluster, planning_.options.dtype, start, mesh);
       const bool again = std::any_of(meshes.begin(), meshes.end(), [&](const SpmdMesh& other) {
