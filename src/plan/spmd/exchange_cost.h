@@ -1,0 +1,59 @@
+// ExchangeCost: how long a collective takes when all groups along a mesh axis run it at once.
+//
+// Along axis 1 the groups are the rows; along axis 0 the k-th devices of all rows form a group, and
+// the groups share the nodes' links. Their wire loads are added up: the exchange takes the longest
+// group alone, or the latency plus the busiest wire, whichever is more.
+//
+// Every algorithm's time is latency + bytes * slope for given shares, so each is worked out once.
+#pragma once
+
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "cost/network_cost.h"
+#include "plan/spmd/mesh.h"
+
+namespace heddle {
+
+enum class Scope : uint8_t { kBetweenNodes, kInsideNode, kAllDevices };
+
+class ExchangeCost {
+ public:
+  ExchangeCost(const Cluster& cluster, const SpmdMesh& mesh);  // both must outlive this
+
+  struct Choice {
+    double seconds = 0;
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+  };
+
+  // The part of a tensor that each device has, kept once however often it occurs.
+  int Intern(std::vector<double> shares);
+  const std::vector<double>& shares(int id) const { return *shares_[static_cast<size_t>(id)]; }
+
+  // The cheapest algorithm for a tensor of so many bytes, of which devices have the shares `from`
+  // before and `to` after.
+  Choice Of(CollectiveKind kind, Scope scope, int from, int to, double bytes);
+
+ private:
+  struct Line {
+    CollectiveAlgorithm algorithm;
+    double latency;
+    double slope;  // seconds per byte of the whole tensor
+  };
+  using Ranks = std::vector<size_t>;  // numbers of devices in the mesh
+
+  std::vector<Line> LinesOf(CollectiveKind kind, Scope scope, int from, int to) const;
+  std::vector<Bytes> SizesOf(CollectiveKind kind, const Ranks& group, int from, int to) const;
+  double OwnSlope(CollectiveKind kind, const std::vector<Ranks>& groups, int from, int to) const;
+
+  NetworkCost network_;
+  const SpmdMesh& mesh_;
+  std::array<std::vector<Ranks>, 3> groups_;  // by scope
+  std::map<std::vector<double>, int> ids_;
+  std::vector<const std::vector<double>*> shares_;
+  std::map<std::tuple<CollectiveKind, Scope, int, int>, std::vector<Line>> lines_;
+};
+
+}  // namespace heddle

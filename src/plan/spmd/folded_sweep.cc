@@ -1,0 +1,344 @@
+#include "plan/spmd/folded_sweep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+namespace heddle {
+namespace {
+
+// States with the same live tensors: a row of facts each.
+struct States {
+  size_t width = 0;
+  std::vector<FactId> facts;
+  std::vector<double> seconds;
+  std::vector<uint32_t> parent;  // in the states before the step
+  std::vector<uint32_t> choice;
+
+  size_t size() const { return seconds.size(); }
+  const FactId* row(size_t k) const { return facts.data() + k * width; }
+};
+
+uint64_t HashOf(const FactId* facts, size_t count) {
+  uint64_t hash = 0x9e3779b97f4a7c15ULL;
+  for (size_t k = 0; k < count; ++k) {
+    hash = (hash ^ facts[k]) * 0xff51afd7ed558ccdULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+// Finds a row of facts among those of a States by open addressing.
+class RowIndex {
+ public:
+  explicit RowIndex(const States& states) : states_(states), slots_(64, kFree) {}
+
+  // The number of the equal row, or of the last one of `states`, which is new.
+  size_t Add() {
+    const size_t last = states_.facts.size() / std::max<size_t>(1, states_.width) - 1;
+    if (2 * (count_ + 1) > slots_.size()) Grow();
+    const size_t slot = Find(last);
+    if (slots_[slot] != kFree) return slots_[slot];
+    slots_[slot] = static_cast<uint32_t>(last);
+    ++count_;
+    return last;
+  }
+
+ private:
+  static constexpr uint32_t kFree = 0xffffffff;
+
+  size_t Find(size_t row) const {
+    const FactId* facts = states_.row(row);
+    const size_t bytes = states_.width * sizeof(FactId);
+    size_t slot = HashOf(facts, states_.width) & (slots_.size() - 1);
+    while (slots_[slot] != kFree && std::memcmp(states_.row(slots_[slot]), facts, bytes) != 0) {
+      slot = (slot + 1) & (slots_.size() - 1);
+    }
+    return slot;
+  }
+
+  void Grow() {
+    std::vector<uint32_t> old(slots_.size() * 2, kFree);
+    std::swap(old, slots_);
+    for (const uint32_t row : old) {
+      if (row != kFree) slots_[Find(row)] = row;
+    }
+  }
+
+  const States& states_;
+  std::vector<uint32_t> slots_;
+  size_t count_ = 0;
+};
+
+// How the states after each step of a layer came about.
+struct LayerTrace {
+  struct Step {
+    std::vector<uint32_t> parent;
+    std::vector<uint32_t> choice;
+  };
+  std::vector<Step> steps;
+};
+
+class Sweep {
+ public:
+  Sweep(SpmdProblem& problem, const SweepOptions& options, SweepStatistics& statistics)
+      : problem_(problem),
+        options_(options),
+        statistics_(statistics),
+        steps_(FrontierSteps(problem, FoldedOrder(problem))) {}
+
+  SpmdChoices Run() {
+    states_.seconds = {0};
+    const std::vector<size_t> begins = LayerBegins();
+    std::vector<std::shared_ptr<const LayerTrace>> traces;
+    std::vector<std::vector<int64_t>> shapes;
+    std::vector<States> ends;  // states after each layer
+    for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
+      shapes.push_back(ShapeOf(begins[layer], begins[layer + 1]));
+      if (const size_t period = PeriodOf(shapes, ends); period > 0) {
+        const double more = states_.seconds[0] - ends[layer - 1 - period].seconds[0];
+        states_ = ends[layer - period];
+        for (double& seconds : states_.seconds) seconds += more;
+        traces.push_back(traces[layer - period]);
+        ends.push_back(states_);
+        continue;
+      }
+      auto trace = std::make_shared<LayerTrace>();
+      for (size_t k = begins[layer]; k < begins[layer + 1]; ++k) {
+        Advance(steps_[k]);
+        if (k + 1 == begins[layer + 1]) SortRows();
+        trace->steps.push_back({std::move(states_.parent), std::move(states_.choice)});
+      }
+      traces.push_back(std::move(trace));
+      ends.push_back(states_);
+      ++statistics_.layers_swept;
+    }
+    HEDDLE_CHECK(states_.size() == 1);
+    return Trace(begins, traces);
+  }
+
+ private:
+  std::vector<size_t> LayerBegins() const {
+    std::vector<size_t> begins;
+    const std::vector<Op>& ops = problem_.graph().ops();
+    for (size_t k = 0; k < steps_.size(); ++k) {
+      const LayerId layer = ops[static_cast<size_t>(steps_[k].ops[0])].layer;
+      if (k == 0 || ops[static_cast<size_t>(steps_[k - 1].ops[0])].layer != layer)
+        begins.push_back(k);
+    }
+    begins.push_back(steps_.size());
+    return begins;
+  }
+
+  // All that the transition of some steps depends on, without the names of tensors and ops.
+  std::vector<int64_t> ShapeOf(size_t begin, size_t end) const {
+    std::vector<int64_t> shape;
+    const auto add = [&](const auto& numbers) {
+      shape.push_back(static_cast<int64_t>(numbers.size()));
+      shape.insert(shape.end(), numbers.begin(), numbers.end());
+    };
+    for (size_t k = begin; k < end; ++k) {
+      const FrontierStep& step = steps_[k];
+      for (const int op : step.ops) {
+        shape.push_back(problem_.op(op).kind);
+        if (options_.restriction != nullptr) shape.push_back(options_.restriction->rule_of(op));
+      }
+      shape.push_back(static_cast<int64_t>(step.live.size()));
+      for (const int tensor : step.touched) shape.push_back(problem_.kind_of(tensor));
+      add(step.place);
+      for (const std::vector<int>& touch : step.touch) add(touch);
+      add(step.closes);
+      add(step.after);
+    }
+    return shape;
+  }
+
+  // How many layers ago there was one like the last of `shapes`, with states before it that differ
+  // from the present ones by the same each, up to rounding; 0: nowhere near.
+  size_t PeriodOf(const std::vector<std::vector<int64_t>>& shapes,
+                  const std::vector<States>& ends) const {
+    constexpr size_t kMostPeriod = 4;  // kinds of layers that take turns
+    for (size_t period = 1; period <= kMostPeriod && period < ends.size(); ++period) {
+      const States& before = ends[ends.size() - 1 - period];
+      if (shapes.back() != shapes[shapes.size() - 1 - period]) continue;
+      if (before.facts != states_.facts || before.size() != states_.size()) continue;
+      const double more = states_.seconds[0] - before.seconds[0];
+      const double tolerance = 1e-11 * states_.seconds[0];
+      bool same = true;
+      for (size_t k = 0; k < states_.size() && same; ++k) {
+        same = std::abs(states_.seconds[k] - before.seconds[k] - more) <= tolerance;
+      }
+      if (same) return period;
+    }
+    return 0;
+  }
+
+  void Advance(const FrontierStep& step) {
+    StepOutcomes outcomes(problem_, step, options_.restriction, /*prune=*/true);
+    States next;
+    next.width = step.after.size();
+    RowIndex rows(next);
+    std::vector<FactId> touched(step.touched.size());
+    for (size_t k = 0; k < states_.size(); ++k) {
+      const FactId* facts = states_.row(k);
+      for (size_t t = 0; t < touched.size(); ++t) {
+        touched[t] = step.place[t] < 0 ? FactTable::kNothing : facts[step.place[t]];
+      }
+      for (const Outcome& outcome : outcomes.Of(touched)) AddRow(step, k, outcome, next, rows);
+    }
+    states_ = Undominated(step, next);
+    statistics_.states += static_cast<int64_t>(states_.size());
+    statistics_.most_states =
+        std::max(statistics_.most_states, static_cast<int64_t>(states_.size()));
+  }
+
+  void AddRow(const FrontierStep& step, size_t parent, const Outcome& outcome, States& next,
+              RowIndex& rows) const {
+    const FactId* facts = states_.row(parent);
+    for (const int from : step.after) {
+      next.facts.push_back(from >= 0 ? facts[from] : outcome.facts[static_cast<size_t>(-1 - from)]);
+    }
+    const double seconds = states_.seconds[parent] + outcome.seconds;
+    const size_t row = next.width == 0 ? 0 : rows.Add();
+    if (row < next.size()) {
+      next.facts.resize(next.size() * next.width);
+      if (seconds >= next.seconds[row]) return;
+    } else {
+      next.seconds.push_back(0);
+      next.parent.push_back(0);
+      next.choice.push_back(0);
+    }
+    next.seconds[row] = seconds;
+    next.parent[row] = static_cast<uint32_t>(parent);
+    next.choice[row] = outcome.choices;
+  }
+
+  // Without the states that one of the cheapest can become for less.
+  States Undominated(const FrontierStep& step, const States& all) {
+    std::vector<FactTable*> tables;
+    for (const int from : step.after) {
+      const int tensor = from >= 0 ? step.live[static_cast<size_t>(from)]
+                                   : step.touched[static_cast<size_t>(-1 - from)];
+      tables.push_back(&problem_.facts(tensor));
+    }
+    std::vector<uint32_t> order(all.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t t = 0; t < all.width; ++t) {
+      if (step.after[t] < 0) DropNeighbours(all, t, *tables[t], order);
+    }
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return all.seconds[a] != all.seconds[b] ? all.seconds[a] < all.seconds[b] : a < b;
+    });
+    States kept;
+    kept.width = all.width;
+    for (const uint32_t k : order) {
+      bool beaten = false;
+      for (size_t j = 0; j < std::min(kMostDominators, kept.size()) && !beaten; ++j) {
+        double seconds = kept.seconds[j];
+        for (size_t t = 0; t < all.width && seconds <= all.seconds[k]; ++t) {
+          seconds += tables[t]->Gap(kept.row(j)[t], all.row(k)[t]);
+        }
+        beaten = seconds <= all.seconds[k];
+      }
+      if (beaten) continue;
+      if (kept.size() == options_.most_states) {
+        statistics_.exact = false;
+        break;
+      }
+      kept.facts.insert(kept.facts.end(), all.row(k), all.row(k) + all.width);
+      kept.seconds.push_back(all.seconds[k]);
+      kept.parent.push_back(all.parent[k]);
+      kept.choice.push_back(all.choice[k]);
+    }
+    return kept;
+  }
+
+  // Of the states that differ in tensor `t` alone, only those are left that no other can become.
+  void DropNeighbours(const States& all, size_t t, FactTable& table, std::vector<uint32_t>& order) {
+    const auto rest_hash = [&](uint32_t k) {
+      return HashOf(all.row(k), t) * 31 + HashOf(all.row(k) + t + 1, all.width - t - 1);
+    };
+    std::vector<std::pair<uint64_t, uint32_t>> hashed;
+    hashed.reserve(order.size());
+    for (const uint32_t k : order) hashed.emplace_back(rest_hash(k), k);
+    std::sort(hashed.begin(), hashed.end(), [&](const auto& a, const auto& b) {
+      if (a.first != b.first) return a.first < b.first;
+      const double x = all.seconds[a.second], y = all.seconds[b.second];
+      return x != y ? x < y : a.second < b.second;
+    });
+    const auto same_rest = [&](uint32_t a, uint32_t b) {
+      const FactId *x = all.row(a), *y = all.row(b);
+      return std::equal(x, x + t, y) && std::equal(x + t + 1, x + all.width, y + t + 1);
+    };
+    order.clear();
+    size_t first = 0;  // in `order`, of the group
+    for (size_t i = 0; i < hashed.size(); ++i) {
+      const uint32_t k = hashed[i].second;
+      if (i > 0 && hashed[i].first != hashed[i - 1].first) first = order.size();
+      const FactId fact = all.row(k)[t];
+      const bool beaten = std::any_of(
+          order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), [&](uint32_t other) {
+            const double seconds = all.seconds[other] + table.Gap(all.row(other)[t], fact);
+            return seconds <= all.seconds[k] && same_rest(other, k);
+          });
+      if (!beaten) order.push_back(k);
+    }
+  }
+
+  // In order of facts, so that the states of different layers can be compared.
+  void SortRows() {
+    std::vector<size_t> order(states_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::lexicographical_compare(states_.row(a), states_.row(a) + states_.width,
+                                          states_.row(b), states_.row(b) + states_.width);
+    });
+    States sorted;
+    sorted.width = states_.width;
+    for (const size_t k : order) {
+      sorted.facts.insert(sorted.facts.end(), states_.row(k), states_.row(k) + states_.width);
+      sorted.seconds.push_back(states_.seconds[k]);
+      sorted.parent.push_back(states_.parent[k]);
+      sorted.choice.push_back(states_.choice[k]);
+    }
+    states_ = std::move(sorted);
+  }
+
+  SpmdChoices Trace(const std::vector<size_t>& begins,
+                    const std::vector<std::shared_ptr<const LayerTrace>>& traces) const {
+    SpmdChoices found{states_.seconds[0], std::vector<int>(problem_.ops().size())};
+    uint32_t row = 0;
+    for (size_t layer = traces.size(); layer-- > 0;) {
+      for (size_t k = traces[layer]->steps.size(); k-- > 0;) {
+        const LayerTrace::Step& step = traces[layer]->steps[k];
+        const FrontierStep& ops = steps_[begins[layer] + k];
+        const std::vector<int> choices = ChoicesOf(problem_, ops, step.choice[row]);
+        for (size_t j = 0; j < choices.size(); ++j) {
+          found.choices[static_cast<size_t>(ops.ops[j])] = choices[j];
+        }
+        row = step.parent[row];
+      }
+    }
+    return found;
+  }
+
+  static constexpr size_t kMostDominators = 40;
+
+  SpmdProblem& problem_;
+  const SweepOptions& options_;
+  SweepStatistics& statistics_;
+  std::vector<FrontierStep> steps_;
+  States states_;
+};
+
+}  // namespace
+
+SpmdChoices SearchFolded(SpmdProblem& problem, const SweepOptions& options,
+                         SweepStatistics* statistics) {
+  SweepStatistics own;
+  return Sweep(problem, options, statistics != nullptr ? *statistics : own).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,155 @@
+#include "plan/spmd/frontier.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrder& order) {
+  std::vector<FrontierStep> steps;
+  std::vector<int> left(problem.graph().tensors().size());
+  for (size_t t = 0; t < left.size(); ++t) left[t] = problem.touches_of(static_cast<int>(t));
+  std::vector<int> live;
+  for (const std::vector<int>& ops : order) {
+    FrontierStep step;
+    step.ops = ops;
+    step.live = live;
+    for (const int op : ops) {
+      step.touch.emplace_back();
+      for (const Touch& touch : problem.op(op).touches) {
+        const auto found = std::find(step.touched.begin(), step.touched.end(), touch.tensor);
+        step.touch.back().push_back(static_cast<int>(found - step.touched.begin()));
+        if (found == step.touched.end()) step.touched.push_back(touch.tensor);
+        --left[static_cast<size_t>(touch.tensor)];
+      }
+    }
+    for (const int tensor : step.touched) {
+      const auto found = std::find(live.begin(), live.end(), tensor);
+      step.place.push_back(found == live.end() ? -1 : static_cast<int>(found - live.begin()));
+      step.closes.push_back(left[static_cast<size_t>(tensor)] == 0);
+    }
+    std::vector<int> next;
+    for (size_t k = 0; k < live.size(); ++k) {
+      const auto found = std::find(step.touched.begin(), step.touched.end(), live[k]);
+      const auto index = found - step.touched.begin();
+      if (found == step.touched.end()) {
+        step.after.push_back(static_cast<int>(k));
+      } else if (!step.closes[static_cast<size_t>(index)]) {
+        step.after.push_back(-1 - static_cast<int>(index));
+      } else {
+        continue;
+      }
+      next.push_back(live[k]);
+    }
+    for (size_t k = 0; k < step.touched.size(); ++k) {
+      if (step.place[k] >= 0 || step.closes[k]) continue;
+      step.after.push_back(-1 - static_cast<int>(k));
+      next.push_back(step.touched[k]);
+    }
+    live = std::move(next);
+    steps.push_back(std::move(step));
+  }
+  HEDDLE_CHECK(live.empty());
+  return steps;
+}
+
+OpOrder ProgramOrder(const SpmdProblem& problem) {
+  OpOrder order;
+  for (size_t k = 0; k < problem.ops().size(); ++k) order.push_back({static_cast<int>(k)});
+  return order;
+}
+
+std::vector<int> ChoicesOf(const SpmdProblem& problem, const FrontierStep& step, uint32_t choices) {
+  std::vector<int> numbers;
+  for (const int op : step.ops) {
+    const auto count = static_cast<uint32_t>(problem.op(op).choices->size());
+    numbers.push_back(static_cast<int>(choices % count));
+    choices /= count;
+  }
+  return numbers;
+}
+
+StepOutcomes::StepOutcomes(SpmdProblem& problem, const FrontierStep& step,
+                           const Restriction* restriction, bool prune)
+    : problem_(problem),
+      step_(step),
+      restriction_(restriction),
+      prune_(prune),
+      by_op_(step.ops.size()) {}
+
+// Facts here are those of the op's Touches; one tensor may be touched twice.
+const std::vector<Outcome>& StepOutcomes::OfOp(size_t number, const std::vector<FactId>& facts) {
+  const auto [found, fresh] = by_op_[number].try_emplace(facts);
+  std::vector<Outcome>& outcomes = found->second;
+  if (!fresh) return outcomes;
+  const SpmdOp& op = problem_.op(step_.ops[number]);
+  const std::vector<int>& touch = step_.touch[number];
+  for (size_t c = 0; c < op.choices->size(); ++c) {
+    const OpChoice& choice = (*op.choices)[c];
+    if (restriction_ != nullptr && !restriction_->Allows(step_.ops[number], choice)) continue;
+    Outcome outcome{static_cast<uint32_t>(c), choice.seconds, facts};
+    for (size_t t = 0; t < touch.size() && outcome.seconds < kNever; ++t) {
+      FactTable& table = problem_.facts(op.touches[t].tensor);
+      const FactId before = outcome.facts[t];
+      const FactId after = op.touches[t].produces ? table.Produce(before, choice.layouts[t])
+                                                  : table.Want(before, choice.layouts[t]);
+      outcome.seconds +=
+          after == FactTable::kBroken ? kNever : table.Paid(after) - table.Paid(before);
+      for (size_t same = 0; same < touch.size(); ++same) {
+        if (touch[same] == touch[t]) outcome.facts[same] = after;
+      }
+    }
+    if (outcome.seconds < kNever) outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
+}
+
+const std::vector<Outcome>& StepOutcomes::Of(const std::vector<FactId>& touched) {
+  const auto [found, fresh] = outcomes_.try_emplace(touched);
+  if (!fresh) return found->second;
+  std::vector<Outcome> outcomes = {{0, 0, touched}};
+  uint32_t radix = 1;
+  for (size_t k = 0; k < step_.ops.size(); ++k) {
+    const std::vector<int>& touch = step_.touch[k];
+    std::vector<Outcome> next;
+    std::vector<FactId> facts(touch.size());
+    for (const Outcome& before : outcomes) {
+      for (size_t t = 0; t < touch.size(); ++t) {
+        facts[t] = before.facts[static_cast<size_t>(touch[t])];
+      }
+      for (const Outcome& change : OfOp(k, facts)) {
+        Outcome after = before;
+        after.choices += radix * change.choices;
+        after.seconds += change.seconds;
+        for (size_t t = 0; t < touch.size(); ++t) {
+          after.facts[static_cast<size_t>(touch[t])] = change.facts[t];
+        }
+        next.push_back(std::move(after));
+      }
+    }
+    radix *= static_cast<uint32_t>(problem_.op(step_.ops[k]).choices->size());
+    if (prune_) Prune(next, k + 1 == step_.ops.size());
+    outcomes = std::move(next);
+  }
+  found->second = std::move(outcomes);
+  return found->second;
+}
+
+void StepOutcomes::Prune(std::vector<Outcome>& outcomes, bool last) const {
+  std::stable_sort(outcomes.begin(), outcomes.end(),
+                   [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
+  std::vector<Outcome> good;
+  for (Outcome& outcome : outcomes) {
+    const bool beaten = std::any_of(good.begin(), good.end(), [&](const Outcome& other) {
+      double seconds = other.seconds;
+      for (size_t k = 0; k < outcome.facts.size() && seconds <= outcome.seconds; ++k) {
+        if (last && step_.closes[k]) continue;
+        seconds += problem_.facts(step_.touched[k]).Gap(other.facts[k], outcome.facts[k]);
+      }
+      return seconds <= outcome.seconds;
+    });
+    if (!beaten) good.push_back(std::move(outcome));
+  }
+  outcomes = std::move(good);
+}
+
+}  // namespace heddle

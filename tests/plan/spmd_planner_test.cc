@@ -1,0 +1,92 @@
+#include "plan/spmd/spmd_planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/spmd/folded_sweep.h"
+#include "plan/spmd/ratios.h"
+#include "plan/spmd/step_list.h"
+#include "plan/spmd_cases.h"
+
+namespace heddle {
+namespace {
+
+Result<std::vector<SpmdCandidate>> Plans(const std::string& model, int64_t batch,
+                                         const Cluster& cluster) {
+  PlanOptions options;
+  options.model = model;
+  options.batch = batch;
+  const Planning planning = Planning::Make(options, cluster, nullptr).value();
+  return PlanSpmd(planning);
+}
+
+int ShardedWeights(const SpmdPlan& plan) {
+  int count = 0;
+  for (const SpmdStorage& storage : plan.storage) {
+    count += storage.layout[1].kind == ShardKind::kSharded ? 1 : 0;
+  }
+  return count;
+}
+
+// The second node is three times slower: it gets a quarter of the samples, or nearly.
+TEST(SpmdPlanner, RatiosFollowTheDevices) {
+  const Cluster cluster = ClusterOf({.nodes = 2, .devices = 1, .slower = 3});
+  const auto found = Plans("mlp?layers=3&inputs=256&hidden=256&outputs=16", 8192, cluster);
+  ASSERT_TRUE(found.ok());
+  const std::vector<double>& ratios = found.value()[0].plan.ratios[1][kSampleRatios];
+  EXPECT_NEAR(ratios[0], 0.75, 0.03);
+  EXPECT_NEAR(ratios[1], 0.25, 0.03);
+}
+
+TEST(SpmdPlanner, FittedRatiosAreFasterThanEvenOnes) {
+  const Cluster cluster = ClusterOf({.nodes = 3, .devices = 1, .slower = 2});
+  const Graph graph =
+      BuildModel("mlp?layers=3&inputs=256&hidden=256&outputs=16", {.batch = 8192}).value();
+  const OpCost cost(graph, nullptr);
+  SpmdMesh mesh = FlatMesh(cluster);
+  double even = 0;
+  for (int round = 0; round < 2; ++round) {
+    SpmdProblem problem(cost, cluster, mesh);
+    const SpmdPlan plan = StepsOf(problem, SearchFolded(problem).choices);
+    const SpmdEstimate estimate = EstimateOf(problem, plan);
+    if (round == 1) {
+      EXPECT_LT(estimate.stage_seconds, 0.7 * even);
+      break;
+    }
+    even = estimate.stage_seconds;
+    const auto ratios = FitRatios(problem, plan, estimate, 1);
+    ASSERT_TRUE(ratios.ok());
+    mesh.ratios[1] = ratios.value();
+    // Speeds are 4 : 2 : 1.
+    EXPECT_NEAR(mesh.ratios[1][kSampleRatios][0], 4.0 / 7, 0.05);
+    EXPECT_NEAR(mesh.ratios[1][kSampleRatios][2], 1.0 / 7, 0.05);
+  }
+}
+
+// 37 million weights, 16 bytes each with gradient and Adam: 590 MB, which no device has.
+TEST(SpmdPlanner, StoresPartsWhenMemoryIsShort) {
+  const std::string model = "mlp?layers=4&inputs=3072&hidden=3072&outputs=3072";
+  ClusterNumbers numbers = {.nodes = 1, .devices = 4, .memory = 16e9};
+  const auto ample = Plans(model, 512, ClusterOf(numbers));
+  ASSERT_TRUE(ample.ok());
+  numbers.memory = 400e6;
+  const Cluster short_cluster = ClusterOf(numbers);
+  const auto tight = Plans(model, 512, short_cluster);
+  ASSERT_TRUE(tight.ok()) << tight.error().ToString();
+  const SpmdCandidate& plan = tight.value()[0];
+  EXPECT_GE(ShardedWeights(plan.plan), 4);
+  for (const Bytes peak : plan.estimate.peak) EXPECT_LE(peak.value, 400'000'000);
+  EXPECT_GE(plan.estimate.stage_seconds, ample.value()[0].estimate.stage_seconds * (1 - 1e-9));
+}
+
+TEST(SpmdPlanner, SaysWhatLacksWhenNothingFits) {
+  const Cluster cluster = ClusterOf({.nodes = 1, .devices = 2, .memory = 20e6});
+  const auto found = Plans("mlp?layers=4&inputs=3072&hidden=3072&outputs=3072", 64, cluster);
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().kind, ErrorKind::kInfeasible);
+  EXPECT_THAT(found.error().what, testing::HasSubstr("n0:"));
+  EXPECT_THAT(found.error().what, testing::HasSubstr("too much"));
+}
+
+}  // namespace
+}  // namespace heddle
