@@ -9,12 +9,15 @@
 #include "plan/baseline/earlier_systems.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/spp.h"
+#include "plan/spmd/spmd_strategy.h"
 
 namespace heddle {
 
 const std::vector<Planner>& Planners() {
   static const std::vector<Planner> planners = {
       {"pipeline", "pipelines over any topology, replicated where it pays (SPP)", &PlanPipeline},
+      {"spmd", "one program for all, tensors divided to fit unequal devices (HAP)",
+       &PlanSpmdStrategy},
       {"dp", "data parallelism, equal shares", &PlanDataParallel},
       {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
       {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},

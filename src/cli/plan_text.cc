@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "cli/spmd_text.h"
 #include "report/text_table.h"
 
 namespace heddle {
@@ -58,14 +59,7 @@ std::string Away(double seconds, double bound) {
   return bound > 0 ? fmt::format("{:.1f}% away", (seconds / bound - 1) * 100) : "";
 }
 
-}  // namespace
-
-std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& style) {
-  std::string out =
-      fmt::format("{} of {} · batch {} in {} · {} · {} · {}\n\n", plan.strategy, plan.model,
-                  plan.batch, Counted(plan.microbatches, "microbatch", "microbatches"),
-                  Counted(plan.devices_used(), "device", "devices"), NameOf(plan.dtype),
-                  NameOf(plan.optimizer));
+TextTable StageTable(const Plan& plan, const Graph& graph) {
   TextTable table(
       {{"stage"}, {"layers"}, {"devices"}, {"shares"}, {"memory", Align::kRight}, {"order"}});
   constexpr size_t kMostRows = 24;
@@ -87,8 +81,19 @@ std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& sty
                     order});
     }
   }
+  return table;
+}
+
+}  // namespace
+
+std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& style) {
+  std::string out =
+      fmt::format("{} of {} · batch {} in {} · {} · {} · {}\n\n", plan.strategy, plan.model,
+                  plan.batch, Counted(plan.microbatches, "microbatch", "microbatches"),
+                  Counted(plan.devices_used(), "device", "devices"), NameOf(plan.dtype),
+                  NameOf(plan.optimizer));
+  out += plan.spmd ? SpmdText(plan, graph, style) : StageTable(plan, graph).Print(style);
   const Estimate& estimate = plan.estimate;
-  out += table.Print(style);
   out +=
       fmt::format("\niteration   {}   (simulated)\n", ToText(Seconds{estimate.iteration_seconds}));
   out += fmt::format("bounds      {} for any order of this partition ({}), {} for any plan ({})\n",

@@ -239,7 +239,7 @@ double CycleBound(const Planning& planning, const Plan& plan, const PipelinePlan
 
 }  // namespace
 
-Seconds FamilyBound(const Planning& planning) {
+Seconds FamilyBound(const Planning& planning, bool divides_ops) {
   const auto seconds = LayerSampleSeconds(planning, {&ChainLayer::forward, &ChainLayer::backward});
   const auto& devices = planning.cluster->devices();
   const std::vector<double>& reference = seconds[static_cast<size_t>(devices[0].type)];
@@ -257,6 +257,9 @@ Seconds FamilyBound(const Planning& planning) {
     }
     speed += type_speed;
   }
+  const auto batch = static_cast<double>(planning.options.batch);
+  const double shared = speed > 0 ? batch * work / speed : 0;
+  if (divides_ops) return Seconds{shared};
   // Gradients of weights may wait: they are not on the way.
   const auto way =
       LayerSampleSeconds(planning, {&ChainLayer::forward, &ChainLayer::backward_input});
@@ -268,8 +271,7 @@ Seconds FamilyBound(const Planning& planning) {
     }
     latency += least;
   }
-  const auto batch = static_cast<double>(planning.options.batch);
-  return Seconds{std::max(speed > 0 ? batch * work / speed : 0, latency)};
+  return Seconds{std::max(shared, latency)};
 }
 
 Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation& evaluation) {

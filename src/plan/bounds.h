@@ -12,8 +12,9 @@ namespace heddle {
 //   latency     one sample through all layers and back, gradients of weights aside, on the fastest
 //               device for each,
 // where N is the batch, ref any fixed device, and c(l, d) the least a sample can cost on device d
-// in layer l: with all N at once, since larger pieces cost less per sample.
-Seconds FamilyBound(const Planning& planning);
+// in layer l: with all N at once, since larger pieces cost less per sample. Where devices divide
+// ops among them, a sample's way has no such latency.
+Seconds FamilyBound(const Planning& planning, bool divides_ops);
 
 // No order of this plan's partition is faster. The largest of
 //   device      what it computes in one iteration;
@@ -21,9 +22,9 @@ Seconds FamilyBound(const Planning& planning);
 //   cycle       from the first forward of an iteration to that of the next lies the way to a stage,
 //               the stage's own work (without gradients of weights, which an order may put off),
 //               the way back to the first stage, and there the sum of its gradients (it can begin
-//               only with the last microbatch's backward) or its update. On the way a microbatch passes
-//               through the quickest device of a stage that has a part of it, and messages have the
-//               links to themselves.
+//               only with the last microbatch's backward) or its update. On the way a microbatch
+//               passes through the quickest device of a stage that has a part of it, and messages
+//               have the links to themselves.
 Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation& evaluation);
 
 }  // namespace heddle

@@ -257,7 +257,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
   Estimate& estimate = plan.estimate;
   estimate.iteration_seconds = evaluation.simulation.iteration.value;
-  estimate.lower_bound_seconds = FamilyBound(planning).value;
+  estimate.lower_bound_seconds = FamilyBound(planning, plan.spmd.has_value()).value;
   estimate.schedule_bound_seconds =
       std::max(OrderBound(planning, plan, evaluation).value, estimate.lower_bound_seconds);
   estimate.memory.clear();
