@@ -21,6 +21,9 @@ class TimedExecutor final : public Executor {
   Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
   Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
   Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
+  ExchangeBlocks Exchange(const Instruction& collective, int64_t i) override {
+    return inner_.Exchange(collective, i);
+  }
   void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
   void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
     inner_.Alias(name, buffer, i);

@@ -296,7 +296,9 @@ inline SpmdPlan FollowStorage(const Graph& graph, const std::vector<std::vector<
   return maker.Make([&](const Op& op) { return maker.Follow(op, forbidden); });
 }
 
-// Any rule for any op, any ratios, any storage: valid, and seldom sensible.
+// Any rule for any op, any ratios, any storage: valid, and seldom sensible. Of a gradient with
+// three producers the layouts may rarely be such that conversions meet on their way: refused by the
+// check.
 inline SpmdPlan RandomSpmdPlan(const Graph& graph,
                                const std::vector<std::vector<std::string>>& mesh, unsigned seed) {
   std::mt19937 random(seed);
