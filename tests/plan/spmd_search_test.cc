@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
+#include <tuple>
 
 #include "model/random_graph.h"
 #include "plan/spmd/astar.h"
+#include "plan/spmd/axis_descent.h"
 #include "plan/spmd/folded_sweep.h"
 #include "plan/spmd_cases.h"
 
@@ -137,6 +140,66 @@ TEST(SpmdSearch, ModelsOfThreeLayers) {
       ExpectAllEqual(graph, cluster, mesh, false);
     }
   }
+}
+
+// Every op there is, skip connections, clipping: those that A* can do.
+TEST(SpmdSearch, RandomGraphs) {
+  std::mt19937 random(4);
+  int compared = 0;
+  for (int round = 0; round < 25; ++round) {
+    const Graph graph =
+        RandomGraph(random, {.batch = 6, .clip = round % 2 == 0 ? 1.0 : 0.0}).Make();
+    const Cluster cluster = ClusterOf(RandomCluster(random));
+    SpmdMesh mesh = FlatMesh(cluster);
+    if (round % 2 == 1) SetRandomRatios(random, mesh);
+    const OpCost cost(graph, nullptr);
+    SpmdProblem problem(cost, cluster, mesh);
+    if (graph.ops().size() > 40) continue;
+    const auto found = SearchAStar(problem, 100'000);
+    if (!found) continue;
+    SweepStatistics statistics;
+    const SpmdChoices folded = SearchFolded(problem, {}, &statistics);
+    EXPECT_TRUE(statistics.exact);
+    EXPECT_NEAR(found->seconds, folded.seconds, 1e-9 * folded.seconds);
+    ++compared;
+  }
+  EXPECT_GE(compared, 5);
+}
+
+// One axis at a time is a local optimum: never below the exact search, and not far above.
+TEST(SpmdSearch, AxesInTurnsComeClose) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 8; ++round) {
+    const Cluster cluster = ClusterOf(RandomCluster(random));
+    SpmdMesh mesh = NodeMesh(cluster);
+    if (round % 2 == 1) SetRandomRatios(random, mesh);
+    const auto size = [&] { return std::uniform_int_distribution<int>(2, 60)(random); };
+    const Graph graph = LinearModel(size(), size(), size(), true);
+    const OpCost cost(graph, nullptr);
+    SpmdProblem problem(cost, cluster, mesh);
+    SweepStatistics statistics;
+    const SpmdChoices exact = SearchFolded(problem, {}, &statistics);
+    ASSERT_TRUE(statistics.exact);
+    const SpmdChoices found = SearchByAxis(problem)[0];
+    EXPECT_GE(found.seconds, exact.seconds * (1 - 1e-9));
+    EXPECT_LE(found.seconds, exact.seconds * 1.2);
+  }
+}
+
+// Layers that are alike are swept a few times only, and the sum is right.
+TEST(SpmdSearch, DepthCostsLittle) {
+  std::mt19937 random(7);
+  const Cluster cluster = ClusterOf(RandomCluster(random));
+  const SpmdMesh mesh = FlatMesh(cluster);
+  const Graph graph =
+      BuildModel("bert-moe?layers=32&hidden=16&heads=2&seq=8&vocab=32&experts=4", {.batch = 8})
+          .value();
+  const OpCost cost(graph, nullptr);
+  SpmdProblem problem(cost, cluster, mesh);
+  SweepStatistics statistics;
+  const SpmdChoices found = SearchFolded(problem, {}, &statistics);
+  EXPECT_LT(statistics.layers_swept, 16);
+  EXPECT_NEAR(problem.SecondsOf(found.choices), found.seconds, 1e-9 * found.seconds);
 }
 
 }  // namespace

@@ -37,7 +37,6 @@ class FactTable {
   }
 
   int source(FactId fact) const { return facts_[fact].source; }
-  LayoutSet wanted(FactId fact) const { return facts_[fact].wanted; }
   ConversionTable& conversions() { return conversions_; }
 
  private:

@@ -151,6 +151,7 @@ class Sweep {
       for (const std::vector<int>& touch : step.touch) add(touch);
       add(step.closes);
       add(step.after);
+      add(step.open_sum);
     }
     return shape;
   }
@@ -226,7 +227,7 @@ class Sweep {
     std::vector<uint32_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     for (size_t t = 0; t < all.width; ++t) {
-      if (step.after[t] < 0) DropNeighbours(all, t, *tables[t], order);
+      if (step.after[t] < 0) DropNeighbours(all, t, *tables[t], step.open_sum[t], order);
     }
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return all.seconds[a] != all.seconds[b] ? all.seconds[a] < all.seconds[b] : a < b;
@@ -238,7 +239,7 @@ class Sweep {
       for (size_t j = 0; j < std::min(kMostDominators, kept.size()) && !beaten; ++j) {
         double seconds = kept.seconds[j];
         for (size_t t = 0; t < all.width && seconds <= all.seconds[k]; ++t) {
-          seconds += tables[t]->Gap(kept.row(j)[t], all.row(k)[t]);
+          seconds += GapOf(*tables[t], kept.row(j)[t], all.row(k)[t], step.open_sum[t]);
         }
         beaten = seconds <= all.seconds[k];
       }
@@ -256,7 +257,8 @@ class Sweep {
   }
 
   // Of the states that differ in tensor `t` alone, only those are left that no other can become.
-  void DropNeighbours(const States& all, size_t t, FactTable& table, std::vector<uint32_t>& order) {
+  void DropNeighbours(const States& all, size_t t, FactTable& table, bool open_sum,
+                      std::vector<uint32_t>& order) {
     const auto rest_hash = [&](uint32_t k) {
       return HashOf(all.row(k), t) * 31 + HashOf(all.row(k) + t + 1, all.width - t - 1);
     };
@@ -280,7 +282,8 @@ class Sweep {
       const FactId fact = all.row(k)[t];
       const bool beaten = std::any_of(
           order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), [&](uint32_t other) {
-            const double seconds = all.seconds[other] + table.Gap(all.row(other)[t], fact);
+            const double seconds =
+                all.seconds[other] + GapOf(table, all.row(other)[t], fact, open_sum);
             return seconds <= all.seconds[k] && same_rest(other, k);
           });
       if (!beaten) order.push_back(k);

@@ -8,6 +8,12 @@ std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrde
   std::vector<FrontierStep> steps;
   std::vector<int> left(problem.graph().tensors().size());
   for (size_t t = 0; t < left.size(); ++t) left[t] = problem.touches_of(static_cast<int>(t));
+  std::vector<int> producers(left.size(), 0), seen(left.size(), 0);
+  for (const SpmdOp& op : problem.ops()) {
+    for (const Touch& touch : op.touches) {
+      producers[static_cast<size_t>(touch.tensor)] += touch.produces ? 1 : 0;
+    }
+  }
   std::vector<int> live;
   for (const std::vector<int>& ops : order) {
     FrontierStep step;
@@ -20,6 +26,7 @@ std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrde
         step.touch.back().push_back(static_cast<int>(found - step.touched.begin()));
         if (found == step.touched.end()) step.touched.push_back(touch.tensor);
         --left[static_cast<size_t>(touch.tensor)];
+        seen[static_cast<size_t>(touch.tensor)] += touch.produces ? 1 : 0;
       }
     }
     for (const int tensor : step.touched) {
@@ -46,6 +53,10 @@ std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrde
       next.push_back(step.touched[k]);
     }
     live = std::move(next);
+    for (const int tensor : live) {
+      const auto at = static_cast<size_t>(tensor);
+      step.open_sum.push_back(seen[at] > 0 && seen[at] < producers[at]);
+    }
     steps.push_back(std::move(step));
   }
   HEDDLE_CHECK(live.empty());
@@ -134,16 +145,31 @@ const std::vector<Outcome>& StepOutcomes::Of(const std::vector<FactId>& touched)
   return found->second;
 }
 
+// Between the ops of a step any gradient of a weight may be one.
+bool StepOutcomes::MayBeOpenSum(size_t touched, bool last) const {
+  if (!last) {
+    const auto tensor = static_cast<size_t>(step_.touched[touched]);
+    return problem_.graph().tensors()[tensor].role == Role::kWeightGradient;
+  }
+  const auto found =
+      std::find(step_.after.begin(), step_.after.end(), -1 - static_cast<int>(touched));
+  return found != step_.after.end() &&
+         step_.open_sum[static_cast<size_t>(found - step_.after.begin())];
+}
+
 void StepOutcomes::Prune(std::vector<Outcome>& outcomes, bool last) const {
   std::stable_sort(outcomes.begin(), outcomes.end(),
                    [](const Outcome& a, const Outcome& b) { return a.seconds < b.seconds; });
+  std::vector<bool> open_sum;
+  for (size_t k = 0; k < step_.touched.size(); ++k) open_sum.push_back(MayBeOpenSum(k, last));
   std::vector<Outcome> good;
   for (Outcome& outcome : outcomes) {
     const bool beaten = std::any_of(good.begin(), good.end(), [&](const Outcome& other) {
       double seconds = other.seconds;
       for (size_t k = 0; k < outcome.facts.size() && seconds <= outcome.seconds; ++k) {
         if (last && step_.closes[k]) continue;
-        seconds += problem_.facts(step_.touched[k]).Gap(other.facts[k], outcome.facts[k]);
+        seconds +=
+            GapOf(problem_.facts(step_.touched[k]), other.facts[k], outcome.facts[k], open_sum[k]);
       }
       return seconds <= outcome.seconds;
     });

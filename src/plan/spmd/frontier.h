@@ -23,7 +23,15 @@ struct FrontierStep {
   std::vector<bool> closes;             // by `touched`: nobody touches it afterwards
   // What is live afterwards: its place in `live`, or -1 - its index in `touched`.
   std::vector<int> after;
+  // By `after`: a sum of which some terms are still to come. They must have the layout of the
+  // first, so that one layout is no substitute for another.
+  std::vector<bool> open_sum;
 };
+
+// FactTable::Gap, where sums may be open.
+inline double GapOf(FactTable& table, FactId a, FactId b, bool open_sum) {
+  return open_sum && table.source(a) != table.source(b) ? kNever : table.Gap(a, b);
+}
 
 using OpOrder = std::vector<std::vector<int>>;
 
@@ -69,6 +77,7 @@ class StepOutcomes {
  private:
   const std::vector<Outcome>& OfOp(size_t number, const std::vector<FactId>& facts);
   void Prune(std::vector<Outcome>& outcomes, bool last) const;
+  bool MayBeOpenSum(size_t touched, bool last) const;
 
   SpmdProblem& problem_;
   const FrontierStep& step_;

@@ -40,10 +40,6 @@ SpmdMesh NodeMesh(const Cluster& cluster) {
   return mesh;
 }
 
-int RatioGroupOf(const Tensor& tensor, size_t dim) {
-  return tensor.per_sample && dim == 0 ? kSampleRatios : kOtherRatios;
-}
-
 const std::vector<int64_t>& ShardSizes::Of(size_t axis, int group, int64_t extent) {
   const auto [found, fresh] = sizes_.try_emplace({axis, group, extent});
   if (fresh) {

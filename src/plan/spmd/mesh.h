@@ -39,7 +39,6 @@ SpmdMesh FlatMesh(const Cluster& cluster);
 bool HasNodeMesh(const Cluster& cluster);
 SpmdMesh NodeMesh(const Cluster& cluster);  // REQUIRES: HasNodeMesh
 
-int RatioGroupOf(const Tensor& tensor, size_t dim);
 inline int RatioGroupOf(char letter) { return letter == 'b' ? kSampleRatios : kOtherRatios; }
 
 // Lengths of the parts of extents, found once each.
