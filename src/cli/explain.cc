@@ -20,15 +20,13 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
   if (!verdict.ok()) return ErrorOf(verdict, flags.file, "heddle check lists all findings");
   LoadedPlan& loaded = source.loaded;
   HEDDLE_ASSIGN(const Evaluation evaluation,
-                EvaluateFitting(*loaded.planning, loaded.plan, loaded.plan.spmd.has_value()));
+                EvaluateFitting(*loaded.planning, loaded.plan, /*keep_events=*/false));
   FillEstimate(*loaded.planning, evaluation, loaded.plan);
   if (!terminal.json) {
     if (loaded.plan.spmd) {
       const Graph& graph = loaded.planning->graph;
-      terminal.Print(
-          SpmdText(loaded.plan, graph, terminal.style()) + "\n" +
-          ExchangesText(loaded.plan, graph, evaluation.simulation.timeline, terminal.style()) +
-          "\n");
+      terminal.Print(SpmdText(loaded.plan, graph, terminal.style()) + "\n" +
+                     ExchangesText(loaded.plan, graph, *loaded.cluster, terminal.style()) + "\n");
     }
     terminal.Print(
         ExplainText(loaded.plan, evaluation.simulation, *loaded.cluster, terminal.style()));

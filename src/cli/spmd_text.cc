@@ -114,6 +114,57 @@ class Rows {
   std::vector<std::map<std::string, std::vector<std::string>>> exchanges_;
 };
 
+// Along the first row or column of the mesh, or of all devices.
+Seconds AloneSeconds(const SpmdPlan& spmd, const Graph& graph, const Cluster& cluster,
+                     const SpmdStep& step, const Conversion& conversion) {
+  const Tensor& tensor = graph.tensor(step.tensor);
+  std::vector<std::array<size_t, kMeshAxes>> places;
+  for (size_t node = 0; node < spmd.mesh.size(); ++node) {
+    for (size_t k = 0; k < spmd.mesh[0].size(); ++k) {
+      if (conversion.axis == 0 && k > 0) continue;
+      if (conversion.axis == 1 && node > 0) continue;
+      places.push_back({node, k});
+    }
+  }
+  const auto part = [&](const Layout& layout, const std::array<size_t, kMeshAxes>& place) {
+    return ShardOf(tensor.shape, layout, spmd, place);
+  };
+  const auto bytes = [&](const Slice& slice) {
+    return Bytes{ElementsOf(slice) * SizeOf(tensor.dtype)};
+  };
+  std::vector<DeviceId> group;
+  std::vector<Bytes> sizes;
+  for (const auto& place : places) {
+    group.push_back(*cluster.FindDevice(spmd.mesh[place[0]][place[1]]));
+    switch (conversion.kind) {
+      case CollectiveKind::kAllGather:
+        sizes.push_back(bytes(part(step.from, place)));
+        break;
+      case CollectiveKind::kReduceScatter:
+        sizes.push_back(bytes(part(step.to, place)));
+        break;
+      case CollectiveKind::kAllToAll:
+        for (const auto& other : places) {
+          Slice common = part(step.from, place);
+          const Slice wanted = part(step.to, other);
+          for (size_t d = 0; d < common.size(); ++d) {
+            common[d].begin = std::max(common[d].begin, wanted[d].begin);
+            common[d].end = std::max(common[d].begin, std::min(common[d].end, wanted[d].end));
+          }
+          sizes.push_back(bytes(common));
+        }
+        break;
+      case CollectiveKind::kAllReduce:
+      case CollectiveKind::kBroadcast:
+        if (sizes.empty()) sizes.push_back(bytes(part(step.to, place)));
+        break;
+    }
+  }
+  return NetworkCost(cluster)
+      .Collective({conversion.kind, group, sizes, step.algorithm, 0})
+      .seconds;
+}
+
 std::string RatiosText(const std::vector<double>& ratios) {
   const bool even = std::all_of(ratios.begin(), ratios.end(),
                                 [&](double r) { return std::abs(r - ratios[0]) < 1e-9; });
@@ -151,28 +202,23 @@ std::string SpmdText(const Plan& plan, const Graph& graph, const TableStyle& sty
   return out;
 }
 
-std::string ExchangesText(const Plan& plan, const Graph& graph, const Timeline& timeline,
+std::string ExchangesText(const Plan& plan, const Graph& graph, const Cluster& cluster,
                           const TableStyle& style) {
   const SpmdPlan& spmd = *plan.spmd;
-  std::map<std::string, double> longest;  // by tensor
-  for (const TimelineEvent& event : timeline.events) {
-    const bool exchanges =
-        timeline.lanes[static_cast<size_t>(event.lane)].kind == LaneKind::kNetwork;
-    if (!exchanges || event.repetition != 0) continue;
-    double& seconds = longest[timeline.labels[static_cast<size_t>(event.label)]];
-    seconds = std::max(seconds, (event.end - event.start).value);
-  }
   struct Exchange {
-    double seconds;
+    Seconds seconds;
     const SpmdStep* step;
     Conversion conversion;
   };
   std::vector<Exchange> exchanges;
+  Seconds all;
   for (const SpmdStep& step : spmd.steps) {
     if (!step.converts()) continue;
     const auto conversion = ConversionOf(step.from, step.to);
     if (!conversion || !conversion->exchanges) continue;
-    exchanges.push_back({longest[graph.tensor(step.tensor).name], &step, *conversion});
+    exchanges.push_back(
+        {AloneSeconds(spmd, graph, cluster, step, *conversion), &step, *conversion});
+    all += exchanges.back().seconds;
   }
   std::stable_sort(exchanges.begin(), exchanges.end(),
                    [](const Exchange& a, const Exchange& b) { return a.seconds > b.seconds; });
@@ -182,25 +228,22 @@ std::string ExchangesText(const Plan& plan, const Graph& graph, const Timeline& 
                    {"from", Align::kRight},
                    {"to"},
                    {"among"},
-                   {"longest", Align::kRight}});
+                   {"alone", Align::kRight}});
   constexpr size_t kMost = 12;
   const char* const groups[] = {"nodes", "a node", "all"};
   for (size_t k = 0; k < std::min(kMost, exchanges.size()); ++k) {
     const Exchange& exchange = exchanges[k];
     const Tensor& tensor = graph.tensor(exchange.step->tensor);
-    const bool flat = spmd.mesh.size() == 1;
     table.AddRow(
         {fmt::format("{} {}", NameOf(exchange.step->algorithm), NameOf(exchange.conversion.kind)),
          tensor.name, ToText(tensor.bytes()), StateText(spmd, exchange.step->from),
-         StateText(spmd, exchange.step->to), flat ? "all" : groups[exchange.conversion.axis],
-         ToText(Seconds{exchange.seconds})});
+         StateText(spmd, exchange.step->to),
+         spmd.mesh.size() == 1 ? "all" : groups[exchange.conversion.axis],
+         ToText(exchange.seconds)});
   }
-  std::string out = table.Print(style);
-  if (exchanges.size() > kMost) {
-    out += fmt::format("… and {} more exchanges, none of which takes longer.\n",
-                       exchanges.size() - kMost);
-  }
-  return out;
+  return table.Print(style) +
+         fmt::format("{} exchanges; one after the other, alone, they would take {}.\n",
+                     exchanges.size(), ToText(all));
 }
 
 }  // namespace heddle

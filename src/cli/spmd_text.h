@@ -4,17 +4,17 @@
 
 #include <string>
 
+#include "cluster/cluster.h"
 #include "program/plan/plan.h"
 #include "report/text_table.h"
-#include "timeline/timeline.h"
 
 namespace heddle {
 
 // REQUIRES of both: plan.spmd.
 std::string SpmdText(const Plan& plan, const Graph& graph, const TableStyle& style);
 
-// The exchanges that take longest in a simulation of the plan.
-std::string ExchangesText(const Plan& plan, const Graph& graph, const Timeline& timeline,
+// The exchanges that take longest, each by itself on an idle network.
+std::string ExchangesText(const Plan& plan, const Graph& graph, const Cluster& cluster,
                           const TableStyle& style);
 
 }  // namespace heddle
