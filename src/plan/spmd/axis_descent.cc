@@ -18,10 +18,10 @@ Restriction AsChosen(const SpmdProblem& problem, size_t axis, const std::vector<
 
 SpmdChoices Descend(SpmdProblem& problem, Restriction fixed, size_t most_states) {
   constexpr double kWorthwhile = 1 - 1e-6;
-  SpmdChoices best = SearchFolded(problem, {.most_states = most_states, .restriction = &fixed});
+  SpmdChoices best = SearchFolded(problem, {most_states, kManyStates, &fixed});
   while (true) {
     fixed = AsChosen(problem, 1 - fixed.axis, best.choices);
-    SpmdChoices next = SearchFolded(problem, {.most_states = most_states, .restriction = &fixed});
+    SpmdChoices next = SearchFolded(problem, {most_states, kManyStates, &fixed});
     const bool better = next.seconds < kWorthwhile * best.seconds;
     if (next.seconds <= best.seconds) best = std::move(next);
     if (!better) return best;

@@ -12,6 +12,9 @@
 
 namespace heddle {
 
+// Of one sweep (SweepOptions::many_states).
+inline constexpr int64_t kManyStates = 60'000;
+
 // Every op that has one of these letters divided by the first of them on that axis, the others
 // whole. Updates likewise, unless they are left free: then storage is still to be chosen.
 Restriction DividedBy(const SpmdProblem& problem, size_t axis, std::string_view letters,

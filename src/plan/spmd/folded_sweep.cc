@@ -232,6 +232,8 @@ class Sweep {
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
       return all.seconds[a] != all.seconds[b] ? all.seconds[a] < all.seconds[b] : a < b;
     });
+    const bool many = statistics_.states > options_.many_states;
+    const size_t most = many ? std::min(kFewStates, options_.most_states) : options_.most_states;
     States kept;
     kept.width = all.width;
     for (const uint32_t k : order) {
@@ -244,7 +246,7 @@ class Sweep {
         beaten = seconds <= all.seconds[k];
       }
       if (beaten) continue;
-      if (kept.size() == options_.most_states) {
+      if (kept.size() == most) {
         statistics_.exact = false;
         break;
       }
@@ -328,6 +330,7 @@ class Sweep {
   }
 
   static constexpr size_t kMostDominators = 40;
+  static constexpr size_t kFewStates = 100;
 
   SpmdProblem& problem_;
   const SweepOptions& options_;

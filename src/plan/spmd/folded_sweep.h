@@ -18,6 +18,8 @@
 // likewise where a few kinds of layers take turns.
 #pragma once
 
+#include <limits>
+
 #include "plan/spmd/frontier.h"
 
 namespace heddle {
@@ -26,6 +28,9 @@ struct SweepOptions {
   // Kept after a step. Where there are more, the cheapest are kept, and the plan is no longer sure
   // to be the cheapest. One axis stays far below; large models on two axes do not (axis_descent.h).
   size_t most_states = 20'000;
+  // Over all steps; after so many only a few are kept: wide graphs, as Inception's, would take
+  // minutes.
+  int64_t many_states = std::numeric_limits<int64_t>::max();
   const Restriction* restriction = nullptr;  // may be null
 };
 

@@ -175,11 +175,10 @@ class SpmdPlanner {
   static std::vector<int> SearchFlat(SpmdProblem& problem) {
     constexpr size_t kMostStates = 3000;
     SweepStatistics statistics;
-    SpmdChoices best = SearchFolded(problem, {.most_states = kMostStates}, &statistics);
+    SpmdChoices best = SearchFolded(problem, {kMostStates, kManyStates}, &statistics);
     if (statistics.exact) return std::move(best.choices);
     const Restriction samples = DividedBy(problem, 1, "b", /*free_updates=*/true);
-    SpmdChoices plain =
-        SearchFolded(problem, {.most_states = kMostStates, .restriction = &samples});
+    SpmdChoices plain = SearchFolded(problem, {kMostStates, kManyStates, &samples});
     return plain.seconds < best.seconds ? std::move(plain.choices) : std::move(best.choices);
   }
 
