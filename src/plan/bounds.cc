@@ -157,10 +157,10 @@ class Way {
 };
 
 // Of the gradients of these layers between the stage's devices; weights shared with other layers
-// aside.
+// aside, and so are pipelines side by side, whose sums go over more devices.
 double AllReduceSeconds(const Planning& planning, const Plan& plan, const StagePlan& stage,
                         const LayerRun& run) {
-  if (stage.devices.size() < 2) return 0;
+  if (stage.devices.size() < 2 || plan.pipelines.size() > 1) return 0;
   Bytes bytes;
   for (const Parameter& parameter : planning.graph.parameters()) {
     const bool inside =

@@ -295,8 +295,9 @@ class Search {
   // Simulates a few at a time, until one fits and no other looks better.
   Status TryCandidates() {
     const std::vector<Ordered> ordered = OrderCandidates();
-    const bool many = planning_.cluster->device_count() > kMany;
-    const size_t most = many ? 2 : kSimulated, at_once = many ? 1 : 2;
+    const int devices = planning_.cluster->device_count();
+    const size_t most = devices > kMany ? 2 : devices > kSome ? kSimulated / 2 : kSimulated;
+    const size_t at_once = devices > kMany ? 1 : 2;
     for (size_t k = 0; k < std::min(most, ordered.size()); k += at_once) {
       std::vector<Plan> plans;
       const size_t end = std::min(ordered.size(), k + at_once);
@@ -351,7 +352,8 @@ class Search {
   static constexpr size_t kThorough = 4;  // variants that get all, at most
   static constexpr int64_t kWork = 1500;
   static constexpr size_t kSimulated = 16;
-  static constexpr int kMany = 256;  // devices: a simulation takes seconds and much memory
+  // Devices: above, a simulation takes tenths of a second, or seconds and much memory.
+  static constexpr int kSome = 32, kMany = 256;
   static constexpr int64_t kSearchItems = 20'000;
 
   const Planning& planning_;
