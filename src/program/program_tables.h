@@ -18,7 +18,7 @@ class ProgramTables {
  public:
   explicit ProgramTables(Program& program) : p_(program) {}
 
-  int32_t AddTensor(ProgramTensor tensor);  // by name
+  int32_t AddTensor(ProgramTensor tensor);               // by name
   int32_t AddSlice(int32_t tensor, const Slice& slice);  // -1 when it is the whole tensor
   int32_t AddForm(const std::string& name);
   SegmentOp AddOp(const std::string& name);
