@@ -171,6 +171,8 @@ double AllReduceSeconds(const Planning& planning, const Plan& plan, const StageP
   for (const std::string& name : stage.devices) {
     group.push_back(*planning.cluster->FindDevice(name));
   }
+  // A run without weights has no sums, and its devices need not be able to make them.
+  if (bytes.value == 0) return 0;
   const std::vector<Bytes> sizes = {bytes};
   return NetworkCost(*planning.cluster)
       .Collective({CollectiveKind::kAllReduce, group, sizes, plan.all_reduce, 0})
