@@ -463,7 +463,6 @@ void AddChannels(const PipelineLayout& pipeline, Program& program) {
 }  // namespace
 
 Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptions& options) {
-  if (plan.spmd) return LowerSpmd(plan, graph, options);
   Program program;
   program.strategy = plan.strategy;
   program.model = plan.model;
@@ -472,6 +471,7 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.model_hash = plan.model_hash;
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;
+  if (plan.spmd) return LowerSpmd(plan, graph, options, std::move(program));
   const PlanLayout layout = LayOut(plan, graph);
   const auto lanes = static_cast<double>(2 * layout.chain.layers.size() * layout.most_crossing);
   constexpr double kMostTags = 1 << 30;  // larger ones are for the runtime itself

@@ -329,16 +329,9 @@ class SpmdLowering {
 
 }  // namespace
 
-Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptions& options) {
+Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptions& options,
+                          Program program) {
   HEDDLE_RETURN_IF_ERROR(CheckSpmdPlan(*plan.spmd, graph, "plan: spmd"));
-  Program program;
-  program.strategy = plan.strategy;
-  program.model = plan.model;
-  program.profile_batch = plan.profile_batch;
-  program.profile_device = plan.profile_device;
-  program.model_hash = plan.model_hash;
-  program.cluster_hash = plan.cluster_hash;
-  program.updates = 1;
   program.layers = static_cast<int32_t>(graph.layers().size());
   program.microbatch_rows = {graph.batch()};
   SpmdLowering(plan, graph, options, program).Run();

@@ -10,7 +10,9 @@
 
 namespace heddle {
 
-// REQUIRES: the plan has an SpmdPlan. Refuses one that does not compute the graph.
-Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptions& options);
+// Adds to a Program that has the plan's names and hashes. REQUIRES: the plan has an SpmdPlan.
+// Refuses one that does not compute the graph.
+Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptions& options,
+                          Program program);
 
 }  // namespace heddle
