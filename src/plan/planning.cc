@@ -8,7 +8,8 @@
 #include <map>
 
 #include "base/text.h"
-#include "plan/bounds.h"
+#include "plan/cycle_bound.h"
+#include "plan/family_bound.h"
 #include "plan/two_threads.h"
 #include "program/lower/lower.h"
 #include "program/plan/row_shares.h"

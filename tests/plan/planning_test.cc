@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "plan/bounds.h"
+#include "plan/cycle_bound.h"
+#include "plan/family_bound.h"
 #include "plan/order/orders.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/stage_partition.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/pipeline/contention.h"
 #include "plan/pipeline/stage_partition.h"
 
 namespace heddle {
@@ -44,41 +45,38 @@ std::vector<TiedSum> TiedSums(const Candidate& c) {
   return sums;
 }
 
-// What is seen of a stage's all-reduce after its last backward: all buckets but one can go while
-// that is still under way.
-double ShownAllReduce(const Candidate& c, const PartitionStage& chunk) {
+// Of a stage whose last backward ends at `end`: all buckets but one can go while that is still
+// under way.
+StageSum SumAfter(const Candidate& c, size_t k, double end) {
   constexpr double kBucket = 25 << 20;
+  const PartitionStage& chunk = c.chunks[k];
   const double bytes = c.costs->table().ParameterBytes(chunk.first, chunk.end);
-  if (bytes == 0) return 0;
+  if (bytes == 0) return {static_cast<int>(k), end, end};
   const double seconds =
       c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end);
   const double buckets = std::ceil(bytes / kBucket);
   const LayerTable::Work work = WorkOfChunk(c, chunk);
   const double hidden = (work.input + work.weight) * (buckets - 1) / buckets;
-  return std::max(seconds / buckets, seconds - hidden);
+  return {static_cast<int>(k), end - hidden, end + std::max(seconds / buckets, seconds - hidden)};
 }
 
-// Machines are stages and channels, each with its seconds for one microbatch.
+// Machines are stages and wires, each with its seconds for one microbatch.
 void FillEstimates(Candidate& c) {
   const auto microbatches = static_cast<double>(c.costs->microbatches());
   std::vector<double> stages(static_cast<size_t>(c.stages), 0);
-  double way = 0, all_reduce = 0, slowest = 0;
+  double way = 0;
   for (size_t k = 0; k < c.chunks.size(); ++k) {
-    const PartitionStage& chunk = c.chunks[k];
-    const double seconds = WorkOfChunk(c, chunk).whole();
+    const double seconds = WorkOfChunk(c, c.chunks[k]).whole();
     stages[static_cast<size_t>(c.stage_of[k])] += seconds;
     way += seconds;
-    all_reduce = std::max(all_reduce, ShownAllReduce(c, chunk));
-    if (k == 0 || c.stage_of[k] == c.stage_of[k - 1]) continue;
-    const auto channel = c.costs->ChannelBetween(c.chunks[k - 1].devices, chunk.devices);
-    slowest = std::max(slowest, c.costs->ChannelSeconds(channel, chunk.first));
-    way += c.costs->ForwardSeconds(channel, chunk.first) +
-           c.costs->BackwardSeconds(channel, chunk.first);
   }
-  for (const double seconds : stages) slowest = std::max(slowest, seconds);
-  for (const TiedSum& sum : TiedSums(c)) all_reduce = std::max(all_reduce, sum.seconds);
-  c.bound = microbatches * slowest;
-  c.estimate = (microbatches - 1) * slowest + way + all_reduce;
+  const Contention contention(*c.costs, c.chunks, c.stage_of,
+                              *std::max_element(stages.begin(), stages.end()));
+  c.cuts = contention.cuts();
+  for (const PipeShape::Cut& cut : c.cuts) way += cut.forward + cut.backward;
+  c.bound = microbatches * contention.period();
+  const double ends = (microbatches - 1) * contention.period() + way;
+  c.estimate = AfterOrder(c, std::vector<double>(static_cast<size_t>(c.stages), ends));
 }
 
 // The cheapest that all replicated stages can do.
@@ -178,10 +176,9 @@ PipeShape ShapeOf(const Candidate& c, bool split) {
     if (k == 0) continue;
     PipeShape::Cut cut;
     if (c.stage_of[k] != c.stage_of[k - 1]) {
-      const auto channel = c.costs->ChannelBetween(c.chunks[k - 1].devices, chunk.devices);
-      cut = {c.costs->ForwardSeconds(channel, chunk.first),
-             c.costs->BackwardSeconds(channel, chunk.first)};
-      shape.half_duplex |= channel.half_duplex;
+      cut = c.cuts[k - 1];
+      shape.half_duplex |=
+          c.costs->ChannelBetween(c.chunks[k - 1].devices, chunk.devices).half_duplex;
     }
     shape.cuts.push_back(cut);
   }
@@ -190,11 +187,11 @@ PipeShape ShapeOf(const Candidate& c, bool split) {
 }
 
 double AfterOrder(const Candidate& c, const std::vector<double>& ends) {
-  double end = 0;
+  std::vector<StageSum> sums;
   for (size_t k = 0; k < c.chunks.size(); ++k) {
-    const double stage_end = ends[static_cast<size_t>(c.stage_of[k])];
-    end = std::max(end, stage_end + ShownAllReduce(c, c.chunks[k]));
+    sums.push_back(SumAfter(c, k, ends[static_cast<size_t>(c.stage_of[k])]));
   }
+  double end = LastSum(*c.costs, c.chunks, std::move(sums));
   for (const TiedSum& sum : TiedSums(c)) {
     double start = 0;
     for (const size_t k : sum.chunks) {

@@ -17,6 +17,7 @@ struct Candidate {
   std::vector<PartitionStage> chunks;
   std::vector<int> stage_of;
   int stages = 1;
+  std::vector<PipeShape::Cut> cuts;  // between chunks, seconds of messages on shared wires
   double bound = 0;     // no order is faster: all microbatches through the slowest machine
   double estimate = 0;  // with a fill and a drain, and the longest all-reduce
 };

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace heddle {
+namespace {
+
+constexpr int64_t kMuch = int64_t{1} << 30;  // bytes, of which latency is a small part
+
+}  // namespace
 
 DeviceLine::DeviceLine(const LayerTable& table, std::vector<std::vector<int>> files)
     : table_(table), files_(std::move(files)), speed_sums_{0} {
@@ -35,38 +40,61 @@ LineAllReduce DeviceLine::AllReduceOver(const std::vector<DeviceRange>& ranges) 
 }
 
 // Ranges have the shares of the whole model here: which layers they will hold is not known yet.
-LineChannel DeviceLine::FindChannel(const DeviceRange& from, const DeviceRange& to) const {
+template <typename Visit>
+void DeviceLine::ForEachPair(const DeviceRange& from, const DeviceRange& to,
+                             const Visit& visit) const {
   const auto interval = [&](const DeviceRange& range, int k) {
     const double all = speed_before(range.end()) - speed_before(range.at);
     return std::pair((speed_before(k) - speed_before(range.at)) / all,
                      (speed_before(k + 1) - speed_before(range.at)) / all);
   };
-  const Cluster& cluster = *table_.planning().cluster;
-  std::map<WireId, double> forward, backward;  // parts of a microbatch
-  LineChannel channel;
   for (int a = from.at, b = to.at; a < from.end() && b < to.end();) {
     const auto [a_first, a_last] = interval(from, a);
     const auto [b_first, b_last] = interval(to, b);
     const double part = std::min(a_last, b_last) - std::max(a_first, b_first);
-    const DeviceId sender{order()[static_cast<size_t>(a)]};
-    const DeviceId receiver{order()[static_cast<size_t>(b)]};
-    const Route& there = cluster.RouteBetween(sender, receiver);
-    const Route& back = cluster.RouteBetween(receiver, sender);
-    channel.latency = std::max(channel.latency, there.latency.value);
-    for (const WireId wire : there.wires) forward[wire] += part;
-    for (const WireId wire : back.wires) backward[wire] += part;
+    for (const std::vector<int>& file : files_) {
+      visit(DeviceId{file[static_cast<size_t>(a)]}, DeviceId{file[static_cast<size_t>(b)]}, part);
+    }
     // On to whoever ends first.
     if (a_last <= b_last) ++a;
     if (b_last <= a_last) ++b;
   }
-  for (const auto& [wire, part] : forward) {
-    const double bandwidth = cluster.wires()[static_cast<size_t>(wire.value)].bandwidth.value;
-    channel.forward_per_byte = std::max(channel.forward_per_byte, part / bandwidth);
-    channel.half_duplex |= backward.contains(wire);
+}
+
+ChannelWires DeviceLine::WiresBetween(const DeviceRange& from, const DeviceRange& to) const {
+  const Cluster& cluster = *table_.planning().cluster;
+  std::map<WireId, double> forward, backward;
+  ForEachPair(from, to, [&](DeviceId sender, DeviceId receiver, double part) {
+    for (const WireId wire : cluster.RouteBetween(sender, receiver).wires) forward[wire] += part;
+    for (const WireId wire : cluster.RouteBetween(receiver, sender).wires) backward[wire] += part;
+  });
+  const auto seconds = [&](const std::map<WireId, double>& parts) {
+    std::vector<WireSeconds> wires;
+    for (const auto& [wire, part] : parts) {
+      const Wire& one = cluster.wires()[static_cast<size_t>(wire.value)];
+      wires.push_back({wire, part / one.bandwidth.value});
+    }
+    return wires;
+  };
+  return {seconds(forward), seconds(backward)};
+}
+
+LineChannel DeviceLine::FindChannel(const DeviceRange& from, const DeviceRange& to) const {
+  const Cluster& cluster = *table_.planning().cluster;
+  LineChannel channel;
+  ForEachPair(from, to, [&](DeviceId sender, DeviceId receiver, double) {
+    const double latency = cluster.RouteBetween(sender, receiver).latency.value;
+    channel.latency = std::max(channel.latency, latency);
+  });
+  const ChannelWires wires = WiresBetween(from, to);
+  for (const WireSeconds& wire : wires.backward) {
+    channel.backward_per_byte = std::max(channel.backward_per_byte, wire.per_byte);
   }
-  for (const auto& [wire, part] : backward) {
-    const double bandwidth = cluster.wires()[static_cast<size_t>(wire.value)].bandwidth.value;
-    channel.backward_per_byte = std::max(channel.backward_per_byte, part / bandwidth);
+  auto back = wires.backward.begin();  // both lists are in order of wires
+  for (const WireSeconds& wire : wires.forward) {
+    channel.forward_per_byte = std::max(channel.forward_per_byte, wire.per_byte);
+    while (back != wires.backward.end() && back->wire < wire.wire) ++back;
+    channel.half_duplex |= back != wires.backward.end() && back->wire == wire.wire;
   }
   return channel;
 }
@@ -83,11 +111,38 @@ std::vector<DeviceId> DeviceLine::DevicesOf(const std::vector<DeviceRange>& rang
   return devices;
 }
 
+std::vector<WireSeconds> DeviceLine::WiresOfAllReduce(const DeviceRange& range) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = all_reduce_wires_.find(range);
+    if (found != all_reduce_wires_.end()) return found->second;
+  }
+  std::vector<WireSeconds> wires = FindWiresOfAllReduce(range);
+  const std::lock_guard lock(mutex_);
+  return all_reduce_wires_[range] = std::move(wires);
+}
+
+std::vector<WireSeconds> DeviceLine::FindWiresOfAllReduce(const DeviceRange& range) const {
+  const std::vector<DeviceId> group = DevicesOf({range});
+  if (group.size() < 2) return {};
+  const Cluster& cluster = *table_.planning().cluster;
+  const NetworkCost network(cluster);
+  const std::vector<Bytes> sizes = {Bytes{kMuch}};
+  CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing,
+                            0};
+  request.algorithm = network.Cheapest(request);
+  std::vector<WireSeconds> wires;
+  for (const WireLoad& load : network.Collective(request).loads) {
+    const Wire& wire = cluster.wires()[static_cast<size_t>(load.wire.value)];
+    wires.push_back({load.wire, load.bytes / wire.bandwidth.value / static_cast<double>(kMuch)});
+  }
+  return wires;
+}
+
 LineAllReduce DeviceLine::FindAllReduce(const std::vector<DeviceRange>& ranges) const {
   const std::vector<DeviceId> group = DevicesOf(ranges);
   if (group.size() < 2) return {};
   const NetworkCost network(*table_.planning().cluster);
-  constexpr int64_t kMuch = int64_t{1} << 30;
   const auto seconds = [&](CollectiveAlgorithm algorithm, int64_t bytes) {
     const std::vector<Bytes> sizes = {Bytes{bytes}};
     return network.Collective({CollectiveKind::kAllReduce, group, sizes, algorithm, 0})

@@ -2,8 +2,8 @@
 // Nothing here depends on the number of microbatches: all searches along one order share it.
 //
 // A sender and a receiver of neighbouring stages exchange what their shares overlap; the most
-// loaded wire decides. Several files of devices, alike place by place, are pipelines side by side:
-// the first stands for all, and gradients are summed over all of them.
+// loaded wire decides. Several files of devices, of the same types place by place, are pipelines
+// side by side: their messages share wires, and gradients are summed over all of them.
 #pragma once
 
 #include <map>
@@ -36,6 +36,16 @@ struct LineAllReduce {
   double fixed = 0, per_byte = 0;
 };
 
+// What a wire does for each byte.
+struct WireSeconds {
+  WireId wire;
+  double per_byte = 0;
+};
+
+struct ChannelWires {
+  std::vector<WireSeconds> forward, backward;
+};
+
 class DeviceLine {
  public:
   // The table must outlive it. REQUIRES: files of one length, types alike place by place.
@@ -52,10 +62,17 @@ class DeviceLine {
   // Remembered, and safe from several threads.
   LineChannel ChannelBetween(const DeviceRange& from, const DeviceRange& to) const;
   LineAllReduce AllReduceOver(const std::vector<DeviceRange>& ranges) const;
+  // The wires that these use, in all files.
+  ChannelWires WiresBetween(const DeviceRange& from, const DeviceRange& to) const;
+  std::vector<WireSeconds> WiresOfAllReduce(const DeviceRange& range) const;
 
  private:
   LineChannel FindChannel(const DeviceRange& from, const DeviceRange& to) const;
   LineAllReduce FindAllReduce(const std::vector<DeviceRange>& ranges) const;
+  std::vector<WireSeconds> FindWiresOfAllReduce(const DeviceRange& range) const;
+  // The parts of a microbatch that members of two ranges exchange.
+  template <typename Visit>
+  void ForEachPair(const DeviceRange& from, const DeviceRange& to, const Visit& visit) const;
 
   const LayerTable& table_;
   std::vector<std::vector<int>> files_;
@@ -64,6 +81,7 @@ class DeviceLine {
   mutable std::mutex mutex_;
   mutable std::map<std::pair<DeviceRange, DeviceRange>, LineChannel> channels_;
   mutable std::map<std::vector<DeviceRange>, LineAllReduce> all_reduces_;
+  mutable std::map<DeviceRange, std::vector<WireSeconds>> all_reduce_wires_;
 };
 
 }  // namespace heddle

@@ -24,6 +24,7 @@ struct PartitionStage {
   int end = 0;
   DeviceRange devices;
   bool recompute = false;
+  auto operator<=>(const PartitionStage&) const = default;
 };
 
 struct Partition {

@@ -62,6 +62,7 @@ class StageCosts {
   int devices() const { return line_->size(); }
   int64_t microbatches() const { return microbatches_; }  // of each pipeline
   int64_t rows() const { return rows_; }                  // of the largest microbatch
+  double memory_factor() const { return memory_factor_; }
   double speed_before(int at) const { return line_->speed_before(at); }
 
  private:
