@@ -34,17 +34,21 @@ double WireBound(const std::vector<WireWork>& works) {
 class GradientSums {
  public:
   GradientSums(const Planning& planning, const Program& program)
-      : cluster_(*planning.cluster), program_(program) {
+      : cluster_(*planning.cluster),
+        program_(program),
+        compete_(planning.options.links != LinkModel::kChannels) {
     for (const Parameter& parameter : planning.graph.parameters()) {
       layers_[planning.graph.tensor(parameter.gradient).name] = &parameter.layers;
     }
     for (size_t d = 0; d < program.devices.size(); ++d) numbers_[program.devices[d].name] = d;
   }
 
-  // Seconds of the busiest wire, for those with gradients of these layers.
+  // Seconds of the busiest wire, for those with gradients of these layers; of the longest where
+  // they do not compete.
   double SecondsOf(const std::string& device, const LayerRun& run) const {
     const DeviceProgram& list = program_.devices[numbers_.at(device)];
     WireLoads loads;
+    double longest = 0;
     for (const Instruction& in : list.list(Section::kBody)) {
       if (in.code != OpCode::kCollective || !Touches(list, in, run)) continue;
       std::vector<DeviceId> group;
@@ -55,10 +59,12 @@ class GradientSums {
       Bytes bytes;
       for (const BufferRef& ref : Operands(list, in)) bytes += program_.BytesOf(ref.tensor, -1);
       const std::vector<Bytes> sizes = {bytes};
-      loads.Add(NetworkCost(cluster_).Collective({in.kind, group, sizes, in.algorithm, 0}).loads,
-                1);
+      const CommCost cost =
+          NetworkCost(cluster_).Collective({in.kind, group, sizes, in.algorithm, 0});
+      if (!compete_) longest = std::max(longest, cost.seconds.value);
+      if (compete_) loads.Add(cost.loads, 1);
     }
-    return loads.Longest(cluster_).value;
+    return std::max(longest, loads.Longest(cluster_).value);
   }
 
  private:
@@ -79,6 +85,7 @@ class GradientSums {
 
   const Cluster& cluster_;
   const Program& program_;
+  bool compete_;
   std::map<std::string, const std::vector<LayerId>*> layers_;  // by name of the gradient
   std::map<std::string, size_t> numbers_;                      // of devices
 };
@@ -123,7 +130,11 @@ class Cycle {
  public:
   Cycle(const Planning& planning, const Plan& plan, const PipelinePlan& pipeline,
         const std::map<std::string, DeviceUse>& uses, const GradientSums& sums)
-      : pipeline_(pipeline), uses_(uses), sums_(sums), way_(planning, plan, pipeline) {
+      : pipeline_(pipeline),
+        uses_(uses),
+        sums_(sums),
+        wires_(planning.options.links != LinkModel::kChannels),
+        way_(planning, plan, pipeline) {
     for (const StagePlan& stage : pipeline.stages) {
       weights_.emplace_back();
       for (size_t j = 0; j < stage.devices.size(); ++j) {
@@ -145,8 +156,10 @@ class Cycle {
     const WayPoint& first = way_.points()[start];
     const double end = EndOfRun(first);
     double bound = SummedAtLast(first);
-    for (const auto& [wire, works] : way_.WorkOfWires(start, end)) {
-      bound = std::max(bound, WireBound(works));
+    if (wires_) {
+      for (const auto& [wire, works] : way_.WorkOfWires(start, end)) {
+        bound = std::max(bound, WireBound(works));
+      }
     }
     double before = 0;
     std::vector<bool> seen(pipeline_.stages.size(), false);
@@ -204,6 +217,7 @@ class Cycle {
   const PipelinePlan& pipeline_;
   const std::map<std::string, DeviceUse>& uses_;
   const GradientSums& sums_;
+  bool wires_;  // are shared
   PipelineWay way_;
   std::vector<std::vector<WeightWork>> weights_;  // by stage and member
 };
@@ -218,6 +232,7 @@ Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation&
     uses[use.device] = use;
   }
   for (const WireUse& use : evaluation.simulation.wires) {
+    if (planning.options.links == LinkModel::kChannels) break;  // which wires do not hold up
     const Wire& wire = planning.cluster->wires()[static_cast<size_t>(use.wire.value)];
     bound = std::max(bound, use.bytes / wire.bandwidth.value);
   }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "plan/cycle_bound.h"
 #include "plan/family_bound.h"
+#include "plan/partition_bound.h"
 #include "plan/two_threads.h"
 #include "program/lower/lower.h"
 #include "program/plan/row_shares.h"
@@ -255,10 +256,30 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   return loaded;
 }
 
+namespace {
+
+// All with the same runs of layers in the same stages.
+bool PipelinesAlike(const Plan& plan) {
+  const auto stage_alike = [](const StagePlan& a, const StagePlan& b) {
+    return a.chunks == b.chunks && a.devices.size() == b.devices.size();
+  };
+  return !plan.pipelines.empty() &&
+         std::all_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const PipelinePlan& one) {
+           const std::vector<StagePlan>& first = plan.pipelines[0].stages;
+           return std::equal(one.stages.begin(), one.stages.end(), first.begin(), first.end(),
+                             stage_alike);
+         });
+}
+
+}  // namespace
+
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
   Estimate& estimate = plan.estimate;
   estimate.iteration_seconds = evaluation.simulation.iteration.value;
-  estimate.lower_bound_seconds = FamilyBound(planning, plan.spmd.has_value()).value;
+  Seconds bound = FamilyBound(planning, plan.spmd.has_value());
+  if (PipelinesAlike(plan))
+    bound = PartitionBound(planning, bound, evaluation.simulation.iteration);
+  estimate.lower_bound_seconds = bound.value;
   estimate.schedule_bound_seconds =
       std::max(OrderBound(planning, plan, evaluation).value, estimate.lower_bound_seconds);
   estimate.memory.clear();

@@ -139,9 +139,8 @@ class Search {
 
   Status TryCandidates() {
     const std::vector<Ordered> ordered = OrderCandidates();
-    const int devices = planning_.cluster->device_count();
-    const size_t most = devices > kMany ? 2 : devices > kSome ? kSimulated / 2 : kSimulated;
-    HEDDLE_RETURN_IF_ERROR(Simulate(ordered, most));
+    const size_t most = planning_.cluster->device_count() > kMany ? 2 : kSimulated;
+    HEDDLE_RETURN_IF_ERROR(Simulate(ordered, most, kSimulatedWork));
     for (const Ordered& one : ordered) {
       runners_up_.push_back(fmt::format("{}, {}: some {}", Describe(*one.variant.candidate),
                                         one.order.name, ToText(Seconds{one.seconds})));
@@ -150,15 +149,28 @@ class Search {
     return Ok();
   }
 
-  // A few at a time, until one fits and no other looks better.
-  Status Simulate(const std::vector<Ordered>& ordered, size_t most) {
+  // How long a simulation takes, counted so that nothing depends on time: microbatches by devices,
+  // and the ops that are lowered.
+  int64_t WorkOf(const Candidate& candidate) const {
+    int64_t devices = 0;
+    for (const PartitionStage& chunk : candidate.chunks) devices += chunk.devices.count;
+    return candidate.costs->microbatches() * candidate.costs->pipelines() * devices +
+           static_cast<int64_t>(planning_.graph.ops().size()) / 4;
+  }
+
+  // A few at a time, until one fits and no other looks better, or enough work was done.
+  Status Simulate(const std::vector<Ordered>& ordered, size_t most, int64_t most_work) {
     const size_t at_once = planning_.cluster->device_count() > kMany ? 1 : 2;
+    int64_t work = 0;
     for (size_t k = 0; k < std::min(most, ordered.size()); k += at_once) {
+      const bool enough = work >= most_work && best_.seconds() < 1e200;
+      if (enough) break;
       std::vector<Plan> plans;
       const size_t end = std::min(ordered.size(), k + at_once);
       for (size_t j = k; j < end; ++j) {
         plans.push_back(
             PlanOf(*ordered[j].variant.candidate, ordered[j].order.name, ordered[j].order.orders));
+        work += WorkOf(*ordered[j].variant.candidate);
       }
       HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes, best_.TryAll(std::move(plans)));
       for (size_t j = k; j < end; ++j) {
@@ -171,8 +183,7 @@ class Search {
     return Ok();
   }
 
-  // From the fastest to a neighbour that is faster, while there is one. How often depends on how
-  // long simulations take, counted in pieces of work so that the result does not depend on time.
+  // From the fastest to a neighbour that is faster, while there is one and there is time for it.
   Status Improve() {
     std::set<std::pair<std::vector<int>, std::vector<PartitionStage>>> seen;
     int64_t work = 0;
@@ -189,11 +200,11 @@ class Search {
       std::vector<Variant> variants;
       for (const Candidate& one : near) {
         for (const bool split : SplitsFor(one)) variants.push_back({&one, split});
-        work += one.costs->microbatches() * static_cast<int64_t>(one.chunks.size()) *
-                one.costs->pipelines();
       }
       const double before = best_.seconds();
-      HEDDLE_RETURN_IF_ERROR(Simulate(OrdersOf(variants, QuickOrders()), kNearSimulated));
+      work += kNearSimulated * WorkOf(*reached_);
+      HEDDLE_RETURN_IF_ERROR(
+          Simulate(OrdersOf(variants, QuickOrders()), kNearSimulated, kImproveWork));
       if (best_.seconds() >= before) break;
       improved_ = true;
     }
@@ -206,7 +217,7 @@ class Search {
     std::vector<Variant> variants;
     for (const bool split : SplitsFor(*reached_)) variants.push_back({&*reached_, split});
     const std::vector<Ordered> ordered = OrdersOf(variants, ThoroughOrders());
-    return Simulate(ordered, ordered.size());
+    return Simulate(ordered, ordered.size(), kSimulatedWork);
   }
 
   // Nothing fits by the estimates: what needs least by its nature, to be tried
@@ -234,17 +245,17 @@ class Search {
     for (const std::string& text : runners_up_) best_.Note(text);
   }
 
-  static constexpr size_t kQuick = 32;    // candidates that get a few orders
-  static constexpr size_t kOfEach = 4;    // number of stages
+  static constexpr size_t kQuick = 16;    // candidates that get a few orders
+  static constexpr size_t kOfEach = 3;    // number of stages
   static constexpr double kFar = 1.6;     // times the best estimate
   static constexpr size_t kThorough = 4;  // variants that get all, at most
   static constexpr int64_t kWork = 1500;
   static constexpr size_t kSimulated = 16;
-  // Devices: above, a simulation takes tenths of a second, or seconds and much memory.
-  static constexpr int kSome = 32, kMany = 256;
+  static constexpr int64_t kSimulatedWork = 4'000;  // together
+  static constexpr int kMany = 256;  // devices: more take seconds and much memory to simulate
   static constexpr int64_t kSearchItems = 20'000;
-  static constexpr int64_t kImproveWork = 20'000;  // pieces of work of all neighbours ordered
-  static constexpr size_t kNear = 8;               // of them at a time
+  static constexpr int64_t kImproveWork = 3'000;  // of all neighbours simulated
+  static constexpr size_t kNear = 8;              // of them at a time
   static constexpr size_t kNearSimulated = 4;
 
   const Planning& planning_;
