@@ -13,6 +13,7 @@
 #include "lab/methods.h"
 #include "lab/problems.h"
 #include "lab/race.h"
+#include "report/line_chart.h"
 #include "report/text_width.h"
 
 namespace heddle {
@@ -101,6 +102,36 @@ Json ToJson(const std::string& name, const Objective& objective, const RaceOptio
   return json;
 }
 
+// Panels by noise and stages; on a logarithmic axis what is left above the lowest loss.
+LineChart ChartOf(const std::string& name, const Objective& objective, const RaceOptions& options,
+                  const Race& race) {
+  LineChart chart;
+  chart.title =
+      fmt::format("{}: loss against simulated time, {} seeds, 95% intervals", name, options.seeds);
+  chart.x_label = "ticks";
+  chart.y_label = objective.lowest() == 0 ? "loss" : "loss above the lowest";
+  chart.log_y = true;
+  for (size_t k = 0; k < race.entries.size(); ++k) {
+    const RaceEntry& entry = race.entries[k];
+    if (k % options.methods.size() == 0) {
+      const std::string noise =
+          options.noises.size() == 1 ? "" : fmt::format(", noise {}", entry.noise);
+      chart.panels.push_back({fmt::format("{} stages{}", entry.stages, noise), {}});
+    }
+    ChartSeries series;
+    series.name = entry.method;
+    for (size_t point = 0; point < entry.curve.size(); ++point) {
+      const Interval& loss = entry.curve[point];
+      series.x.push_back(static_cast<double>(PointTick(options.trial, static_cast<int>(point))));
+      series.y.push_back(loss.mean - objective.lowest());
+      series.low.push_back(loss.low - objective.lowest());
+      series.high.push_back(loss.high - objective.lowest());
+    }
+    chart.panels.back().series.push_back(std::move(series));
+  }
+  return chart;
+}
+
 std::string Number(double value) { return fmt::format("{:.4g}", value); }
 
 void PrintTable(const std::string& name, const Objective& objective, const RaceOptions& options,
@@ -148,10 +179,16 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   Result<Race> ran = RunRace(*objective, options);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Race race, std::move(ran));
+  if (!flags.plot.empty()) {
+    const LineChart chart = ChartOf(flags.objective, *objective, options, race);
+    const std::string drawn = flags.plot.ends_with(".svg") ? SvgOf(chart) : HtmlOf(chart);
+    HEDDLE_RETURN_IF_ERROR(WriteFile(flags.plot, drawn));
+  }
   if (terminal.json) {
     terminal.PrintJson(ToJson(flags.objective, *objective, options, race));
   } else {
     PrintTable(flags.objective, *objective, options, race, terminal);
+    if (!flags.plot.empty()) terminal.Print(fmt::format("Curves drawn in {}.\n", flags.plot));
   }
   return Ok();
 }

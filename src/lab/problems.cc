@@ -72,6 +72,26 @@ Objectives MakeLogistic(const ProblemOptions& options) {
       LinearKind::kLogistic, std::move(data.samples), std::move(data.scores), kDecay));
 }
 
+// The larger of the two labels is +1.
+Result<std::vector<double>> SignsOf(const LibsvmRows& rows, const std::string& where) {
+  const double first = rows.labels[0];
+  const auto other = std::find_if(rows.labels.begin(), rows.labels.end(),
+                                  [&](double label) { return label != first; });
+  if (other == rows.labels.end()) {
+    return BadInput(where, "all labels are the same", "expected two different labels");
+  }
+  std::vector<double> signs;
+  for (size_t r = 0; r < rows.rows(); ++r) {
+    const double label = rows.labels[r];
+    if (label != first && label != *other) {
+      return BadInput(fmt::format("{}: line {}", where, rows.lines[r]),
+                      fmt::format("a third label, {}", label), "expected two different labels");
+    }
+    signs.push_back(label == std::max(first, *other) ? 1 : -1);
+  }
+  return signs;
+}
+
 struct Maker {
   Problem problem;
   Objectives (*make)(const ProblemOptions&);
@@ -131,21 +151,11 @@ Objectives LogisticOfLibsvm(std::string_view text, const std::string& where) {
     }
   }
   if (dimension == 0) return BadInput(where, "no features, only labels", "expected index:value");
-  const auto [low, high] = std::minmax_element(rows.labels.begin(), rows.labels.end());
-  std::vector<double> labels;
-  for (size_t r = 0; r < rows.rows(); ++r) {
-    if (*low == *high || (rows.labels[r] != *low && rows.labels[r] != *high)) {
-      return BadInput(fmt::format("{}: line {}", where, rows.lines[r]),
-                      *low == *high ? std::string("all labels are the same")
-                                    : fmt::format("a third label, {}", rows.labels[r]),
-                      "expected two different labels");
-    }
-    labels.push_back(rows.labels[r] == *high ? 1 : -1);
-  }
+  HEDDLE_ASSIGN(std::vector<double> signs, SignsOf(rows, where));
   return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
       LinearKind::kLogistic,
       SampleMatrix::Sparse(static_cast<int64_t>(rows.rows()), dimension, std::move(entries)),
-      std::move(labels), kDecay));
+      std::move(signs), kDecay));
 }
 
 }  // namespace heddle
