@@ -68,6 +68,7 @@ void AddLabCommand(Commands& commands) {
   lab->require_subcommand(1);
   auto experiments = std::make_shared<Commands>(*lab);
   AddLabRaceCommand(*experiments);
+  AddLabTheoryCommand(*experiments);
   commands.OnRun(lab,
                  [experiments](const Terminal& terminal) { return experiments->Run(terminal); });
 }

@@ -41,7 +41,7 @@ std::string Text(double x, double y, const std::string& anchor, const std::strin
                      anchor, more, Escaped(text));
 }
 
-std::string TickLabel(double value) { return fmt::format("{:.4g}", value); }
+std::string TickLabel(double value) { return value == 0 ? "0" : fmt::format("{:.6g}", value); }
 
 // One axis: values to positions, and where its ticks are.
 struct Axis {
