@@ -65,6 +65,13 @@ Json CurveJson(const RaceEntry& entry, const TrialOptions& trial) {
   return json;
 }
 
+Json RatioJson(const RaceEntry& entry) {
+  if (!entry.against_first) return Json();
+  return {{"mean", entry.against_first->mean},
+          {"low", entry.against_first->low},
+          {"high", entry.against_first->high}};
+}
+
 Json ToJson(const std::string& name, const Objective& objective, const RaceOptions& options,
             const Race& race) {
   Json json;
@@ -96,7 +103,8 @@ Json ToJson(const std::string& name, const Objective& objective, const RaceOptio
                             {"loss_mean", NumberOrNull(entry.final.mean)},
                             {"loss_low", NumberOrNull(entry.final.low)},
                             {"loss_high", NumberOrNull(entry.final.high)},
-                            {"ticks", options.trial.ticks}});
+                            {"ticks", options.trial.ticks},
+                            {"against_first", RatioJson(entry)}});
     json["curves"].push_back(CurveJson(entry, options.trial));
   }
   return json;
@@ -134,19 +142,28 @@ LineChart ChartOf(const std::string& name, const Objective& objective, const Rac
 
 std::string Number(double value) { return fmt::format("{:.4g}", value); }
 
+std::string RatioText(const RaceEntry& entry) {
+  if (!entry.against_first) return "";
+  return fmt::format("{:.3g} [{:.3g}, {:.3g}]", entry.against_first->mean, entry.against_first->low,
+                     entry.against_first->high);
+}
+
 void PrintTable(const std::string& name, const Objective& objective, const RaceOptions& options,
                 const Race& race, const Terminal& terminal) {
   terminal.Print(fmt::format("{} · {} parameters · L {} · lowest loss {} · {} ticks · {} seeds\n\n",
                              name, objective.dimension(), Number(objective.smoothness()),
                              Number(objective.lowest()), options.trial.ticks, options.seeds));
-  TextTable table({{"noise", Align::kRight},
-                   {"stages", Align::kRight},
-                   {"method"},
-                   {"step size", Align::kRight},
-                   {"loss", Align::kRight},
-                   {"low", Align::kRight},
-                   {"high", Align::kRight},
-                   {"above lowest", Align::kRight}});
+  std::vector<Column> columns = {{"noise", Align::kRight},
+                                 {"stages", Align::kRight},
+                                 {"method"},
+                                 {"step size", Align::kRight},
+                                 {"loss", Align::kRight},
+                                 {"low", Align::kRight},
+                                 {"high", Align::kRight},
+                                 {"against " + options.methods[0], Align::kRight}};
+  const bool above = objective.lowest() != 0;
+  if (above) columns.push_back({"above lowest", Align::kRight});
+  TextTable table(columns);
   for (size_t begin = 0; begin < race.entries.size(); begin += options.methods.size()) {
     std::vector<RaceEntry> group(
         race.entries.begin() + static_cast<ptrdiff_t>(begin),
@@ -156,17 +173,26 @@ void PrintTable(const std::string& name, const Objective& objective, const RaceO
     });
     if (begin > 0) table.AddRule();
     for (const RaceEntry& entry : group) {
-      table.AddRow({Number(entry.noise), std::to_string(entry.stages), entry.method,
-                    Number(entry.step_size), Number(entry.final.mean), Number(entry.final.low),
-                    Number(entry.final.high), Number(entry.final.mean - objective.lowest())});
+      std::vector<std::string> cells = {Number(entry.noise),
+                                        std::to_string(entry.stages),
+                                        entry.method,
+                                        Number(entry.step_size),
+                                        Number(entry.final.mean),
+                                        Number(entry.final.low),
+                                        Number(entry.final.high),
+                                        RatioText(entry)};
+      if (above) cells.push_back(Number(entry.final.mean - objective.lowest()));
+      table.AddRow(std::move(cells));
     }
   }
   terminal.Print(table.Print(terminal.style()));
-  terminal.Print(Wrapped(fmt::format("\nEach method at its best step size, from {} a factor √2 "
-                                     "apart, more beyond an edge, then {} halvings around the "
-                                     "best. low and high: 95% t-interval over the seeds.",
-                                     options.step_sizes, options.refine),
-                         terminal.width));
+  terminal.Print(Wrapped(
+      fmt::format("\nEach method at its best step size, from {} a factor √2 apart, more beyond an "
+                  "edge, then {} halvings around the best. low and high: 95% t-interval over the "
+                  "seeds. against {}: what is left above the lowest loss, divided seed by seed; "
+                  "below 1 is better.",
+                  options.step_sizes, options.refine, options.methods[0]),
+      terminal.width));
 }
 
 Status Run(const Flags& flags, const Terminal& terminal) {

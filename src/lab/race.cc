@@ -109,7 +109,7 @@ class RaceTrack {
           Search search;
           HEDDLE_ASSIGN(search.method, FindMethod(name));
           search.schedule = &schedule;
-          search.entry = {noise, schedule.clock.stages, name, 0, 0, {}, {}};
+          search.entry = {noise, schedule.clock.stages, name, 0, 0, {}, {}, {}};
           searches_.push_back(std::move(search));
         }
       }
@@ -205,9 +205,26 @@ class RaceTrack {
         entry.curve.push_back(MeanInterval(losses));
       }
       entry.final = entry.curve.back();
+      const size_t group = race.entries.size() / options_.methods.size();
+      const Search& first = searches_[group * options_.methods.size()];
+      entry.against_first = Ratio(curves, first.curves.at(first.Best()));
       race.entries.push_back(std::move(entry));
     }
     return race;
+  }
+
+  std::optional<Interval> Ratio(const std::vector<Curve>& curves,
+                                const std::vector<Curve>& first) const {
+    const double lowest = objective_.lowest();
+    const double rounding = 1e-13 * std::abs(lowest);
+    std::vector<double> logarithms;
+    for (size_t k = 0; k < curves.size(); ++k) {
+      const double above = curves[k].last() - lowest, base = first[k].last() - lowest;
+      if (!(above > rounding) || !(base > rounding)) return std::nullopt;
+      logarithms.push_back(std::log(above / base));
+    }
+    const Interval interval = MeanInterval(logarithms);
+    return Interval{std::exp(interval.mean), std::exp(interval.low), std::exp(interval.high)};
   }
 
   const Objective& objective_;

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,10 @@ struct RaceEntry {
   int tried = 0;                // step sizes
   Interval final;               // loss at the end
   std::vector<Interval> curve;  // loss at each PointTick
+  // What is left above the lowest loss at the end, over what the first method leaves on the same
+  // stages and noise: the geometric mean over seeds, which share start and noise. Nothing if a
+  // trial is at the lowest loss to rounding.
+  std::optional<Interval> against_first;
 };
 
 struct Race {

@@ -94,6 +94,26 @@ TEST(RaceTest, IntervalsAreThoseOfTheSeeds) {
   EXPECT_LT(entry.final.low, entry.final.mean);
 }
 
+// Seeds are compared one by one: a method against itself is exactly 1, and what all seeds share
+// does not widen the interval.
+TEST(RaceTest, MethodsAreComparedSeedBySeed) {
+  const Quadratic objective(24, 0.01);
+  RaceOptions options = SmallRace();
+  options.methods = {"pd", "rpd-replay", "gpipe"};
+  const Race race = RunRace(objective, options).value();
+  for (size_t k = 0; k < race.entries.size(); k += 3) {
+    for (size_t same : {k, k + 1}) {
+      EXPECT_EQ(race.entries[same].against_first->mean, 1);
+      EXPECT_EQ(race.entries[same].against_first->low, 1);
+      EXPECT_EQ(race.entries[same].against_first->high, 1);
+    }
+    const RaceEntry& gpipe = race.entries[k + 2];
+    EXPECT_GT(gpipe.against_first->low, 0);
+    EXPECT_NEAR(gpipe.against_first->mean, gpipe.final.mean / race.entries[k].final.mean,
+                0.5 * gpipe.against_first->mean);
+  }
+}
+
 TEST(RaceTest, MoreNoiseWantsSmallerSteps) {
   const Quadratic objective(24, 0.01);
   RaceOptions options = SmallRace();
