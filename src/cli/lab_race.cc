@@ -185,7 +185,7 @@ void PrintTable(const std::string& name, const Objective& objective, const RaceO
       table.AddRow(std::move(cells));
     }
   }
-  terminal.Print(table.Print(terminal.style()));
+  terminal.Print(table.Print({terminal.colour, 0}));
   terminal.Print(Wrapped(
       fmt::format("\nEach method at its best step size, from {} a factor √2 apart, more beyond an "
                   "edge, then {} halvings around the best. low and high: 95% t-interval over the "
