@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/philox.h"
 #include "lab/batched.h"
 #include "lab/local_sgd.h"
 #include "lab/pipedream.h"
@@ -271,12 +272,12 @@ TEST(MethodsTest, TwoVersionsAreOneBatchOld) {
   for (const int64_t batch : {4, 6}) {
     Ground ground(SmallQuadratic(), {.stages = 4}, 0.3);
     ground.options.microbatches = batch;
+    const Ground quiet(SmallQuadratic(), {.stages = 4}, 0);
     const auto blocks = SplitBlocks(ground.objective->dimension(), 4);
     std::vector<std::vector<double>> versions = {ground.objective->Start(kSeed)};
     for (int64_t t = 0; 2 * t * batch < ground.options.ticks; ++t) {
       const std::vector<double>& read = versions[static_cast<size_t>(std::max<int64_t>(0, t - 1))];
       std::vector<double> next = versions.back();
-      Ground quiet(SmallQuadratic(), {.stages = 4}, 0);
       const auto gradient = quiet.FullGradient(read, 0);
       for (size_t k = 0; k < next.size(); ++k) {
         double sum = 0;
@@ -398,6 +399,38 @@ TEST(MethodsTest, WithoutDelayOneStageIsSgd) {
   const Ground one(SmallQuadratic(), {.stages = 1}, 0.3);
   for (const char* name : {"rpd", "rpd-maximal", "rpd-zero"}) {
     EXPECT_EQ(RunNamed(name, one).losses, SgdReference(one, 2, 1).losses) << name;
+  }
+}
+
+// The algorithm as it is written down, with every x kept: δ = 7 for three stages.
+TEST(MethodsTest, RandomizedPipeDreamAsWritten) {
+  for (const char* name : {"rpd-maximal", "rpd-zero", "rpd"}) {
+    const Ground ground(SmallLogistic(), {.stages = 3}, 0.2);
+    const Ground quiet(SmallLogistic(), {.stages = 3}, 0);
+    const auto blocks = SplitBlocks(11, 3);  // 3, 4 and 4 elements
+    const RandomStream choice(kSeed, "lab.rpd.block"), delays(kSeed, "lab.rpd.delay");
+    std::vector<std::vector<double>> x = {ground.objective->Start(kSeed)};
+    for (uint64_t k = 0; k < static_cast<uint64_t>(ground.schedule.updates); ++k) {
+      const uint64_t most = std::min<uint64_t>(7, k);
+      std::vector<double> z;
+      for (size_t j = 0; j < 3; ++j) {
+        const std::string mode = name;
+        const uint64_t uniform = (uint64_t{delays.Words(k)[j]} * (most + 1)) >> 32;
+        const uint64_t delay = mode == "rpd" ? uniform : mode == "rpd-maximal" ? most : 0;
+        const std::vector<double>& then = x[k - delay];
+        z.insert(z.end(), then.begin() + blocks[j].begin, then.begin() + blocks[j].end);
+      }
+      const Block& block = blocks[choice.Below(k, 3)];
+      const auto gradient = quiet.BlockGradient(z, block, 0);
+      std::vector<double> next = x.back();
+      for (size_t e = 0; e < gradient.size(); ++e) {
+        const double noise = static_cast<double>(*ground.noise.At(static_cast<int64_t>(4 * k + e)));
+        next[static_cast<size_t>(block.begin) + e] -=
+            ground.step_size * (gradient[e] + ground.sigma * noise);
+      }
+      x.push_back(next);
+    }
+    EXPECT_EQ(RunNamed(name, ground).last(), ground.objective->Loss(x.back().data())) << name;
   }
 }
 
