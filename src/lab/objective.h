@@ -57,8 +57,8 @@ class Objective {
   // Whether a block's gradient depends on that block and the elements beside it only.
   virtual bool neighbours_only() const = 0;
 
-  // Where a race starts: standard normal, so that every direction takes part.
-  std::vector<double> Start(uint64_t seed) const;
+  // Where a race starts; unless overridden standard normal, so that every direction takes part.
+  virtual std::vector<double> Start(uint64_t seed) const;
   // ∇f(x), as one block.
   void Gradient(const double* x, Pass& pass, double* gradient) const;
 };

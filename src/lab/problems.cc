@@ -40,9 +40,10 @@ MadeData MakeNormalData(int64_t rows, int64_t columns) {
   return data;
 }
 
+template <QuadraticStart start>
 Objectives MakeQuadratic(const ProblemOptions& options) {
   const int64_t dimension = options.dimension > 0 ? options.dimension : 512;
-  return std::unique_ptr<Objective>(std::make_unique<Quadratic>(dimension, kShift));
+  return std::unique_ptr<Objective>(std::make_unique<Quadratic>(dimension, kShift, start));
 }
 
 Objectives MakeLeastSquares(const ProblemOptions& options) {
@@ -99,7 +100,9 @@ struct Maker {
 
 const std::vector<Maker>& Makers() {
   static const std::vector<Maker> makers = {
-      {{"quadratic", "tridiagonal (2, -1) + 0.01 I"}, &MakeQuadratic},
+      {{"quadratic", "tridiagonal (2, -1) + 0.01 I"}, &MakeQuadratic<QuadraticStart::kNormal>},
+      {{"quadratic-load", "the same under an even load, from rest"},
+       &MakeQuadratic<QuadraticStart::kAtRest>},
       {{"least-squares", "random least squares"}, &MakeLeastSquares},
       {{"logistic", "logistic regression, made data or a libsvm file"}, &MakeLogistic},
   };

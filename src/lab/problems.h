@@ -3,6 +3,7 @@
 //   HEDDLE_ASSIGN(const auto objective, MakeProblem("logistic", {.data = "agaricus.txt.train"}));
 //
 //   quadratic       tridiagonal (2, -1) + 0.01 · I, d = 512
+//   quadratic-load  the same under an even load, from rest: all of the loss in slow modes
 //   least-squares   256 samples of 128 standard normal features; labels a · w + 0.1 ε
 //   logistic        512 samples of 64 standard normal features, P(y = 1) = σ(3 a · w), ‖w‖ ≈ 1; or
 //   the

@@ -13,6 +13,20 @@ double Quadratic::Loss(const double* x) const {
   return 0.5 * (steps + shift_ * squares);
 }
 
+std::vector<double> Quadratic::Start(uint64_t seed) const {
+  if (start_ == QuadraticStart::kNormal) return Objective::Start(seed);
+  // Ax = -1 by elimination: x_k = right_k + above_k x_{k+1}.
+  const auto size = static_cast<size_t>(dimension_);
+  std::vector<double> above(size), x(size);
+  for (size_t k = 0; k < size; ++k) {
+    const double pivot = 2 + shift_ - (k == 0 ? 0 : above[k - 1]);
+    above[k] = 1 / pivot;
+    x[k] = (-1 + (k == 0 ? 0 : x[k - 1])) / pivot;
+  }
+  for (size_t k = size - 1; k-- > 0;) x[k] += above[k] * x[k + 1];
+  return x;
+}
+
 Pass Quadratic::MakePass() const {
   Pass pass;
   pass.point.assign(static_cast<size_t>(dimension_), 0.0);

@@ -122,6 +122,20 @@ TEST(ObjectiveTest, QuadraticIsTridiagonal) {
   EXPECT_DOUBLE_EQ(quadratic.smoothness(), 4.01);
 }
 
+// From rest under an even load: the first gradient is -1 everywhere, and f falls by ½ 1ᵀA⁻¹1 in
+// all.
+TEST(ObjectiveTest, AnEvenLoadStartsWithItsGradient) {
+  for (const int64_t dimension : {1, 2, 512}) {
+    const Quadratic loaded(dimension, 0.01, QuadraticStart::kAtRest);
+    const std::vector<double> start = loaded.Start(0);
+    EXPECT_EQ(start, loaded.Start(1));
+    double sum = 0;
+    for (const double element : start) sum -= element;
+    EXPECT_NEAR(loaded.Loss(start.data()), sum / 2, 1e-8);
+    for (const double element : GradientOf(loaded, start)) EXPECT_NEAR(element, -1, 1e-11);
+  }
+}
+
 TEST(ObjectiveTest, SparseAndDenseSamplesAgree) {
   const std::vector<double> values = {0.5, 0, -2, 0, 1, 0.25, 3, 0, 0};  // by column
   std::vector<SampleMatrix::Entry> entries;
