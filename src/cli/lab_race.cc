@@ -219,26 +219,37 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   return Ok();
 }
 
+// Objectives and methods by name, for the help.
+std::string Listing() {
+  std::string text = "Objectives:\n";
+  for (const Problem& problem : Problems()) {
+    text += fmt::format("  {:<16}{}\n", problem.name, problem.about);
+  }
+  text += "\nMethods:\n";
+  for (const Method& method : Methods()) {
+    text += fmt::format("  {:<16}{}\n", method.name, method.about);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 void AddLabRaceCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
+  flags->race.threads = 0;
   CLI::App* command =
       commands.Add("race", "Loss against simulated time, every method at its best step size",
                    "heddle lab race --objective quadratic --stages 2..32 --methods pd,rpd,local "
                    "--plot race.svg");
-  std::string objectives, methods;
-  for (const Problem& problem : Problems()) {
-    objectives += (objectives.empty() ? "" : ", ") + problem.name;
-  }
-  for (const Method& method : Methods()) methods += (methods.empty() ? "" : ", ") + method.name;
-  command->add_option("--objective", flags->objective, "One of " + objectives)
+  command->footer(Listing() + command->get_footer());
+  command->add_option("--objective", flags->objective, "What is minimised; see below")
       ->capture_default_str();
   command->add_option("--data", flags->problem.data, "logistic: a libsvm file with two labels");
   command->add_option("--dimension", flags->problem.dimension, "Parameters, unless data say it");
   command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
       ->capture_default_str();
-  command->add_option("--methods", flags->methods, "Some of " + methods)->capture_default_str();
+  command->add_option("--methods", flags->methods, "Who takes part; see below")
+      ->capture_default_str();
   command->add_option("--seeds", flags->race.seeds, "Starts and noises; at least 5")
       ->capture_default_str();
   command->add_option("--seed", flags->race.first_seed, "The first of the seeds")
@@ -266,7 +277,6 @@ void AddLabRaceCommand(Commands& commands) {
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
   command->add_option("--plot", flags->plot, "Write the curves to this .svg or .html");
-  flags->race.threads = 0;
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

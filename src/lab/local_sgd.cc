@@ -59,8 +59,9 @@ class Replicas {
 int64_t LocalRoundTicks(const Trial& trial, LocalKind kind) {
   const PipelineClock& clock = trial.schedule.clock;
   const int64_t microbatches = trial.options.every * clock.stages;
-  const int64_t work = kind == LocalKind::kPlain ? microbatches * (clock.forward + clock.backward)
-                                                 : DrainedTicks(clock, microbatches);
+  const int64_t least = microbatches * (clock.forward + clock.backward);
+  const bool plain = kind == LocalKind::kPlain || least > trial.options.ticks;
+  const int64_t work = plain ? least : DrainedTicks(clock, microbatches);
   return work + trial.options.average_ticks;
 }
 

@@ -24,7 +24,7 @@ namespace heddle {
 
 enum class LocalKind : uint8_t { kMultiplexed, kPlain, kOuter };
 
-// Ticks of a round, the average included.
+// Ticks of a round, the average included; where that is more than the trial has, at least so many.
 int64_t LocalRoundTicks(const Trial& trial, LocalKind kind);
 
 Curve RunLocal(const Trial& trial, LocalKind kind);

@@ -243,7 +243,7 @@ Status CheckRange(const std::string& flag, double value, double low, double high
 }
 
 Status CheckOptions(const Objective& objective, const RaceOptions& options) {
-  constexpr double kMostEvents = 5e7;
+  constexpr double kMostEvents = 2e7;
   constexpr double kMostNumbers = 2.5e8;  // of noise, 1 GB
   constexpr double kMostTicks = 1e7;
   const auto dimension = static_cast<double>(objective.dimension());
