@@ -65,12 +65,17 @@ void AddLabCommand(Commands& commands) {
   CLI::App* lab =
       commands.Add("lab", "Races between training methods under one clock, and their theory",
                    "heddle lab race --objective quadratic --stages 2,4 --methods pd,local,gpipe");
-  lab->require_subcommand(1);
+  // What is none of the experiments: so that the error can name the nearest.
+  auto other = std::make_shared<std::string>();
+  lab->add_option("experiment", *other, "One of the subcommands below");
   auto experiments = std::make_shared<Commands>(*lab);
   AddLabRaceCommand(*experiments);
   AddLabTheoryCommand(*experiments);
-  commands.OnRun(lab,
-                 [experiments](const Terminal& terminal) { return experiments->Run(terminal); });
+  commands.OnRun(lab, [experiments, other](const Terminal& terminal) -> Status {
+    if (other->empty()) return experiments->Run(terminal);
+    return Usage(fmt::format("lab: unknown experiment \"{}\"", *other),
+                 SuggestName(*other, experiments->Names()));
+  });
 }
 
 }  // namespace heddle

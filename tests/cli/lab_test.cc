@@ -124,7 +124,8 @@ TEST(LabTest, HelpHasExamples) {
 
 TEST(LabTest, BadFlags) {
   EXPECT_EQ(RunHeddle("lab").exit_code, 2);
-  EXPECT_EQ(RunHeddle("lab rase").exit_code, 2);
+  ExpectRefused("lab rase", 2, {"rase", "\"race\""});
+  ExpectRefused("lab race twice", 2, {"twice"});
   ExpectRefused("lab race --frob", 2, {"--help"});
   ExpectRefused("lab race --plot race.png", 2, {"race.png", ".svg"});
   ExpectRefused("lab race --objective quadratc", 4, {"--objective", "\"quadratic\""});
