@@ -84,6 +84,7 @@ void AddCheckCommand(Commands& commands);
 void AddCompareCommand(Commands& commands);
 void AddDemoCommand(Commands& commands);
 void AddExplainCommand(Commands& commands);
+void AddLabCommand(Commands& commands);
 void AddLowerCommand(Commands& commands);
 void AddModelsCommand(Commands& commands);
 void AddPlanCommand(Commands& commands);

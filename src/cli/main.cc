@@ -57,6 +57,7 @@ int Main(int argc, char** argv) {
   AddVerifyCommand(commands);
   AddProfileCommand(commands);
   AddLowerCommand(commands);
+  AddLabCommand(commands);
   AddModelsCommand(commands);
   AddDemoCommand(commands);
   for (int k = 1; k < argc; ++k) terminal.json = terminal.json || std::string(argv[k]) == "--json";

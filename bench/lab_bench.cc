@@ -1,0 +1,34 @@
+// Races between training methods: how long the whole quadratic race takes.
+
+#include <benchmark/benchmark.h>
+
+#include "lab/problems.h"
+#include "lab/race.h"
+
+namespace heddle {
+namespace {
+
+// S = 2, 4, 8, 16, 32; six methods; 5 seeds; 16 step sizes and those around the best; 10000 ticks
+// on two threads. Target: 60 s. The argument is the noise in hundredths.
+void QuadraticRace(benchmark::State& state) {
+  const auto objective = MakeProblem("quadratic", {}).value();
+  RaceOptions options;
+  options.noises = {static_cast<double>(state.range(0)) / 100};
+  options.threads = 2;
+  int64_t trials = 0;
+  for (auto _ : state) {
+    const Race race = RunRace(*objective, options).value();
+    trials = 0;
+    for (const RaceEntry& entry : race.entries) trials += int64_t{entry.tried} * options.seeds;
+  }
+  state.counters["trials"] = static_cast<double>(trials);
+}
+BENCHMARK(QuadraticRace)
+    ->Arg(0)
+    ->Arg(10)
+    ->Iterations(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,32 @@
+#include "lab/objective.h"
+
+#include "base/check.h"
+#include "base/philox.h"
+
+namespace heddle {
+
+std::vector<Block> SplitBlocks(int64_t dimension, int stages) {
+  HEDDLE_CHECK(stages >= 1 && stages <= dimension);
+  std::vector<Block> blocks;
+  for (int64_t s = 0; s < stages; ++s) {
+    blocks.push_back({s * dimension / stages, (s + 1) * dimension / stages});
+  }
+  return blocks;
+}
+
+std::vector<double> Objective::Start(uint64_t seed) const {
+  const RandomStream stream(seed, "lab.start");
+  std::vector<double> start(static_cast<size_t>(dimension()));
+  for (size_t k = 0; k < start.size(); ++k) start[k] = stream.Normal(k);
+  return start;
+}
+
+void Objective::Gradient(const double* x, Pass& pass, double* gradient) const {
+  const Block whole{0, dimension()};
+  Begin(pass);
+  Forward(whole, x, pass);
+  Turn(pass);
+  Backward(whole, pass, gradient);
+}
+
+}  // namespace heddle

@@ -1,0 +1,66 @@
+// Objective: a function of one long vector, in the steps in which a pipeline would compute it.
+//
+// The vector is cut into S blocks, one for each stage. A Pass is what one microbatch carries: every
+// stage's forward reads its block and adds to the signal, the last stage turns, every backward
+// yields the gradient of its block. So a gradient may be taken at weights of different ages:
+//
+//   Pass pass = objective.MakePass();
+//   objective.Begin(pass);
+//   for (const Block& block : blocks) objective.Forward(block, x.data() + block.begin, pass);
+//   objective.Turn(pass);
+//   objective.Backward(blocks[2], pass, gradient);      // ∇_2 f(z), z what the forwards read
+//
+// An objective is immutable, and is used by many threads at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+// Elements begin … end - 1.
+struct Block {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+// Contiguous blocks whose sizes differ by one at most. REQUIRES: 1 <= stages <= dimension.
+std::vector<Block> SplitBlocks(int64_t dimension, int stages);
+
+struct Pass {
+  std::vector<double> point;     // z: each block as it was read
+  std::vector<double> signal;    // what the forwards add up to
+  std::vector<double> response;  // what the last stage sends back
+  std::vector<double> scratch;
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  virtual int64_t dimension() const = 0;
+  // L: the gradient's Lipschitz constant, or a little more.
+  virtual double smoothness() const = 0;
+  virtual double lowest() const = 0;  // f at its minimum
+  virtual double Loss(const double* x) const = 0;
+
+  virtual Pass MakePass() const = 0;
+  virtual void Begin(Pass& pass) const = 0;
+  // `values` are those of the block.
+  virtual void Forward(const Block& block, const double* values, Pass& pass) const = 0;
+  virtual void Turn(Pass& pass) const = 0;
+  virtual void Backward(const Block& block, const Pass& pass, double* gradient) const = 0;
+  // Puts other values in place of those that the block's forward read; Turn must follow.
+  virtual void Reread(const Block& block, const double* values, Pass& pass) const = 0;
+  // Whether a block's gradient depends on that block and the elements beside it only.
+  virtual bool neighbours_only() const = 0;
+
+  // Where a race starts; unless overridden standard normal, so that every direction takes part.
+  virtual std::vector<double> Start(uint64_t seed) const;
+  // ∇f(x), as one block.
+  void Gradient(const double* x, Pass& pass, double* gradient) const;
+};
+
+}  // namespace heddle

@@ -1,0 +1,164 @@
+#include "lab/problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "base/philox.h"
+#include "base/text.h"
+#include "lab/linear_model.h"
+#include "lab/quadratic.h"
+#include "run/data/libsvm_data.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kShift = 0.01;
+constexpr double kDecay = 1e-4;
+constexpr int64_t kMostDimensions = 4096;  // of a linear model: Newton's method solves d × d
+
+using Objectives = Result<std::unique_ptr<Objective>>;
+
+struct MadeData {
+  SampleMatrix samples;
+  std::vector<double> scores;  // a · w with ‖w‖ ≈ 1
+};
+
+MadeData MakeNormalData(int64_t rows, int64_t columns) {
+  const RandomStream features(0, "lab.features"), weights(0, "lab.weights");
+  std::vector<double> values(static_cast<size_t>(rows * columns));
+  for (size_t k = 0; k < values.size(); ++k) values[k] = features.Normal(k);
+  MadeData data{SampleMatrix::Dense(rows, columns, std::move(values)),
+                std::vector<double>(static_cast<size_t>(rows))};
+  std::vector<double> truth(static_cast<size_t>(columns));
+  for (size_t k = 0; k < truth.size(); ++k) {
+    truth[k] = weights.Normal(k) / std::sqrt(static_cast<double>(columns));
+  }
+  data.samples.Multiply({0, columns}, truth.data(), data.scores.data());
+  return data;
+}
+
+template <QuadraticStart start>
+Objectives MakeQuadratic(const ProblemOptions& options) {
+  const int64_t dimension = options.dimension > 0 ? options.dimension : 512;
+  return std::unique_ptr<Objective>(std::make_unique<Quadratic>(dimension, kShift, start));
+}
+
+Objectives MakeLeastSquares(const ProblemOptions& options) {
+  constexpr double kLabelNoise = 0.1;
+  const int64_t dimension = options.dimension > 0 ? options.dimension : 128;
+  MadeData data = MakeNormalData(2 * dimension, dimension);
+  const RandomStream errors(0, "lab.labels");
+  for (size_t r = 0; r < data.scores.size(); ++r) data.scores[r] += kLabelNoise * errors.Normal(r);
+  return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
+      LinearKind::kLeastSquares, std::move(data.samples), std::move(data.scores), 0));
+}
+
+Objectives MakeLogistic(const ProblemOptions& options) {
+  constexpr double kSharpness = 3;
+  if (!options.data.empty()) {
+    HEDDLE_ASSIGN(const std::string text, ReadFile(options.data));
+    return LogisticOfLibsvm(text, options.data);
+  }
+  const int64_t dimension = options.dimension > 0 ? options.dimension : 64;
+  MadeData data = MakeNormalData(8 * dimension, dimension);
+  const RandomStream coins(0, "lab.labels");
+  for (size_t r = 0; r < data.scores.size(); ++r) {
+    const double chance = 1 / (1 + std::exp(-kSharpness * data.scores[r]));
+    data.scores[r] = coins.Uniform(r) < chance ? 1 : -1;
+  }
+  return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
+      LinearKind::kLogistic, std::move(data.samples), std::move(data.scores), kDecay));
+}
+
+// The larger of the two labels is +1.
+Result<std::vector<double>> SignsOf(const LibsvmRows& rows, const std::string& where) {
+  const double first = rows.labels[0];
+  const auto other = std::find_if(rows.labels.begin(), rows.labels.end(),
+                                  [&](double label) { return label != first; });
+  if (other == rows.labels.end()) {
+    return BadInput(where, "all labels are the same", "expected two different labels");
+  }
+  std::vector<double> signs;
+  for (size_t r = 0; r < rows.rows(); ++r) {
+    const double label = rows.labels[r];
+    if (label != first && label != *other) {
+      return BadInput(fmt::format("{}: line {}", where, rows.lines[r]),
+                      fmt::format("a third label, {}", label), "expected two different labels");
+    }
+    signs.push_back(label == std::max(first, *other) ? 1 : -1);
+  }
+  return signs;
+}
+
+struct Maker {
+  Problem problem;
+  Objectives (*make)(const ProblemOptions&);
+};
+
+const std::vector<Maker>& Makers() {
+  static const std::vector<Maker> makers = {
+      {{"quadratic", "tridiagonal (2, -1) + 0.01 I"}, &MakeQuadratic<QuadraticStart::kNormal>},
+      {{"quadratic-load", "the same under an even load, from rest"},
+       &MakeQuadratic<QuadraticStart::kAtRest>},
+      {{"least-squares", "random least squares"}, &MakeLeastSquares},
+      {{"logistic", "logistic regression, made data or a libsvm file"}, &MakeLogistic},
+  };
+  return makers;
+}
+
+}  // namespace
+
+const std::vector<Problem>& Problems() {
+  static const std::vector<Problem> problems = [] {
+    std::vector<Problem> list;
+    for (const Maker& maker : Makers()) list.push_back(maker.problem);
+    return list;
+  }();
+  return problems;
+}
+
+Objectives MakeProblem(const std::string& name, const ProblemOptions& options) {
+  if (!options.data.empty() && name != "logistic") {
+    return BadInput("--data", "\"" + name + "\" reads no data", "only logistic does");
+  }
+  if (options.dimension < 0 || options.dimension > kMostDimensions ||
+      (options.dimension > 0 && !options.data.empty())) {
+    return BadInput("--dimension", fmt::format("{} is not possible here", options.dimension),
+                    fmt::format("expected 1 to {}, and no --data", kMostDimensions));
+  }
+  std::vector<std::string> names;
+  for (const Maker& maker : Makers()) {
+    if (maker.problem.name == name) return maker.make(options);
+    names.push_back(maker.problem.name);
+  }
+  return BadInput("--objective", "\"" + name + "\" is unknown", SuggestName(name, names));
+}
+
+Objectives LogisticOfLibsvm(std::string_view text, const std::string& where) {
+  HEDDLE_ASSIGN(const LibsvmRows rows, ParseLibsvm(text, where));
+  int64_t dimension = 0;
+  std::vector<SampleMatrix::Entry> entries;
+  for (size_t r = 0; r < rows.rows(); ++r) {
+    for (size_t k = rows.begins[r]; k < rows.begins[r + 1]; ++k) {
+      const int64_t column = rows.index[k] - rows.least_index;
+      if (column >= kMostDimensions) {
+        return BadInput(fmt::format("{}: line {}", where, rows.lines[r]),
+                        fmt::format("feature {} is too large for the lab", rows.index[k]),
+                        fmt::format("expected at most {} features", kMostDimensions));
+      }
+      dimension = std::max(dimension, column + 1);
+      entries.push_back({static_cast<int32_t>(r), static_cast<int32_t>(column), rows.value[k]});
+    }
+  }
+  if (dimension == 0) return BadInput(where, "no features, only labels", "expected index:value");
+  HEDDLE_ASSIGN(std::vector<double> signs, SignsOf(rows, where));
+  return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
+      LinearKind::kLogistic,
+      SampleMatrix::Sparse(static_cast<int64_t>(rows.rows()), dimension, std::move(entries)),
+      std::move(signs), kDecay));
+}
+
+}  // namespace heddle

@@ -1,0 +1,294 @@
+#include "lab/race.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <map>
+
+#include "base/units.h"
+#include "lab/methods.h"
+#include "plan/two_threads.h"
+
+namespace heddle {
+namespace {
+
+constexpr int kExtension = 4;        // step sizes added beyond an edge
+constexpr int kMostExtensions = 16;  // a factor of 2^32 on either side
+
+// Grid points are numbered in the finest steps that refining may need; the first grid has every
+// 2^refine-th, from 0.
+int CoarseStride(const RaceOptions& options) { return 1 << options.refine; }
+
+double StepSize(const Objective& objective, const RaceOptions& options, int index) {
+  const int stride = CoarseStride(options);
+  const double below = static_cast<double>((options.step_sizes - 1) * stride - index) / stride;
+  return 2 / objective.smoothness() * std::exp2(-0.5 * below);
+}
+
+// One entry while its step size is looked for.
+struct Search {
+  RaceEntry entry;
+  const Method* method = nullptr;
+  const Schedule* schedule = nullptr;
+  std::map<int, std::vector<Curve>> curves;  // by grid point, then seed
+  int stride = 1;                            // between the points around the best
+
+  // The grid point with the lowest mean; the first if all diverged.
+  int Best() const {
+    int best = curves.begin()->first;
+    double lowest = std::numeric_limits<double>::infinity();
+    for (const auto& [index, by_seed] : curves) {
+      double sum = 0;
+      for (const Curve& curve : by_seed) sum += curve.last();
+      if (sum < lowest) {
+        lowest = sum;
+        best = index;
+      }
+    }
+    return best;
+  }
+
+  bool AtEdge() const {
+    return Best() == curves.begin()->first || Best() == curves.rbegin()->first;
+  }
+
+  // No step size made a difference.
+  bool Still() const {
+    const double first = curves.begin()->second[0].last();
+    return std::all_of(curves.begin(), curves.end(), [&](const auto& point) {
+      return point.second[0].last() == first && std::isfinite(first);
+    });
+  }
+};
+
+struct Job {
+  Search* search = nullptr;
+  int index = 0;
+  size_t seed = 0;
+};
+
+class RaceTrack {
+ public:
+  RaceTrack(const Objective& objective, const RaceOptions& options)
+      : objective_(objective), options_(options), noises_(static_cast<size_t>(options.seeds)) {}
+
+  Result<Race> Run() {
+    HEDDLE_RETURN_IF_ERROR(Prepare());
+    std::vector<Job> jobs;
+    const int stride = CoarseStride(options_);
+    for (Search& search : searches_) {
+      search.stride = stride;
+      for (int k = 0; k < options_.step_sizes; ++k) AddJobs(search, k * stride, jobs);
+    }
+    for (int round = 0; !jobs.empty(); ++round) {
+      RunJobs(jobs);
+      jobs.clear();
+      for (Search& search : searches_) {
+        if (search.Still()) return NothingMoves(search);
+        if (round == kMostExtensions && search.AtEdge()) return NoBest(search);
+        AddNext(search, jobs);
+      }
+    }
+    return Collect();
+  }
+
+ private:
+  Status Prepare() {
+    for (const int stages : options_.stages) {
+      PipelineClock clock = options_.clock;
+      clock.stages = stages;
+      schedules_.push_back(MakeSchedule(clock, options_.trial.ticks));
+    }
+    for (const double noise : options_.noises) {
+      for (const Schedule& schedule : schedules_) {
+        for (const std::string& name : options_.methods) {
+          Search search;
+          HEDDLE_ASSIGN(search.method, FindMethod(name));
+          search.schedule = &schedule;
+          search.entry = {noise, schedule.clock.stages, name, 0, 0, {}, {}, {}};
+          searches_.push_back(std::move(search));
+        }
+      }
+    }
+    const bool noisy = std::any_of(options_.noises.begin(), options_.noises.end(),
+                                   [](double noise) { return noise > 0; });
+    int64_t numbers = 0;
+    for (const Schedule& schedule : schedules_) {
+      numbers = std::max(numbers,
+                         NoiseNeeded(schedule.clock, options_.trial.ticks, objective_.dimension()));
+    }
+    if (noisy) {
+      ForEachOnThreads(noises_.size(), options_.threads,
+                       [&](size_t k) { noises_[k] = Noise(options_.first_seed + k, numbers); });
+    }
+    return Ok();
+  }
+
+  void AddJobs(Search& search, int index, std::vector<Job>& jobs) {
+    search.curves[index].resize(noises_.size());
+    for (size_t seed = 0; seed < noises_.size(); ++seed) jobs.push_back({&search, index, seed});
+    known_ += options_.seeds;
+  }
+
+  // What to try next: further out if the best is at an edge, else closer to the best.
+  void AddNext(Search& search, std::vector<Job>& jobs) {
+    const int best = search.Best();
+    if (search.AtEdge()) {
+      const bool low = best == search.curves.begin()->first;
+      for (int k = 1; k <= kExtension; ++k) {
+        AddJobs(search, best + (low ? -k : k) * search.stride, jobs);
+      }
+    } else if (search.stride > 1) {
+      search.stride /= 2;
+      AddJobs(search, best - search.stride, jobs);
+      AddJobs(search, best + search.stride, jobs);
+    }
+  }
+
+  void RunJobs(const std::vector<Job>& jobs) {
+    const std::thread::id caller = std::this_thread::get_id();
+    ForEachOnThreads(jobs.size(), options_.threads, [&](size_t k) {
+      const Job& job = jobs[k];
+      const Trial trial{objective_,
+                        *job.search->schedule,
+                        options_.trial,
+                        noises_[job.seed],
+                        job.search->entry.noise,
+                        StepSize(objective_, options_, job.index),
+                        options_.first_seed + job.seed};
+      job.search->curves.at(job.index)[job.seed] = job.search->method->run(trial);
+      ++done_;
+      if (options_.progress && std::this_thread::get_id() == caller) {
+        options_.progress(done_, known_);
+      }
+    });
+  }
+
+  static std::string NameOf(const RaceEntry& entry) {
+    return fmt::format("{} on {} stages with noise {}", entry.method, entry.stages, entry.noise);
+  }
+
+  Error NothingMoves(const Search& search) const {
+    return BadInput("--ticks",
+                    fmt::format("{}: no update ends within {} ticks", NameOf(search.entry),
+                                options_.trial.ticks),
+                    "give it more time");
+  }
+
+  Error NoBest(const Search& search) const {
+    return Infeasible(
+        "race",
+        fmt::format("{}: the best step size is still at the edge of {} … {}", NameOf(search.entry),
+                    ExactNumber(StepSize(objective_, options_, search.curves.begin()->first)),
+                    ExactNumber(StepSize(objective_, options_, search.curves.rbegin()->first))),
+        "no optimum is reported at an edge; give more --ticks or less --noise");
+  }
+
+  Race Collect() const {
+    Race race;
+    race.lowest_step = StepSize(objective_, options_, 0);
+    race.highest_step =
+        StepSize(objective_, options_, (options_.step_sizes - 1) * CoarseStride(options_));
+    for (const Search& search : searches_) {
+      RaceEntry entry = search.entry;
+      const int best = search.Best();
+      const std::vector<Curve>& curves = search.curves.at(best);
+      entry.step_size = StepSize(objective_, options_, best);
+      entry.tried = static_cast<int>(search.curves.size());
+      std::vector<double> losses(curves.size());
+      for (size_t point = 0; point < curves[0].losses.size(); ++point) {
+        for (size_t k = 0; k < curves.size(); ++k) losses[k] = curves[k].losses[point];
+        entry.curve.push_back(MeanInterval(losses));
+      }
+      entry.final = entry.curve.back();
+      const size_t group = race.entries.size() / options_.methods.size();
+      const Search& first = searches_[group * options_.methods.size()];
+      entry.against_first = Ratio(curves, first.curves.at(first.Best()));
+      race.entries.push_back(std::move(entry));
+    }
+    return race;
+  }
+
+  std::optional<Interval> Ratio(const std::vector<Curve>& curves,
+                                const std::vector<Curve>& first) const {
+    const double lowest = objective_.lowest();
+    const double rounding = 1e-13 * std::abs(lowest);
+    std::vector<double> logarithms;
+    for (size_t k = 0; k < curves.size(); ++k) {
+      const double above = curves[k].last() - lowest, base = first[k].last() - lowest;
+      if (!(above > rounding) || !(base > rounding)) return std::nullopt;
+      logarithms.push_back(std::log(above / base));
+    }
+    const Interval interval = MeanInterval(logarithms);
+    return Interval{std::exp(interval.mean), std::exp(interval.low), std::exp(interval.high)};
+  }
+
+  const Objective& objective_;
+  const RaceOptions& options_;
+  std::vector<Noise> noises_;  // by seed
+  std::deque<Schedule> schedules_;
+  std::deque<Search> searches_;
+  std::atomic<int64_t> done_{0};
+  int64_t known_ = 0;
+};
+
+Status CheckRange(const std::string& flag, double value, double low, double high) {
+  if (value >= low && value <= high) return Ok();
+  return BadInput(flag, fmt::format("{} is out of range", ExactNumber(value)),
+                  fmt::format("expected {} to {}", ExactNumber(low), ExactNumber(high)));
+}
+
+Status CheckOptions(const Objective& objective, const RaceOptions& options) {
+  constexpr double kMostEvents = 2e7;
+  constexpr double kMostNumbers = 2.5e8;  // of noise, 1 GB
+  constexpr double kMostTicks = 1e7;
+  const auto dimension = static_cast<double>(objective.dimension());
+  const auto ticks = static_cast<double>(options.trial.ticks);
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--seeds", options.seeds, 5, 1000));
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--step-sizes", options.step_sizes, 3, 200));
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--refine", options.refine, 0, 8));
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--ticks", ticks, 2, kMostTicks));
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--points", options.trial.points, 1, ticks));
+  HEDDLE_RETURN_IF_ERROR(
+      CheckRange("--every", static_cast<double>(options.trial.every), 1, kMostTicks));
+  HEDDLE_RETURN_IF_ERROR(
+      CheckRange("--backward", static_cast<double>(options.clock.backward), 1, 1000));
+  HEDDLE_RETURN_IF_ERROR(
+      CheckRange("--latency", static_cast<double>(options.clock.latency), 0, 1000));
+  HEDDLE_RETURN_IF_ERROR(CheckRange(
+      "--average-ticks", static_cast<double>(options.trial.average_ticks), 0, kMostTicks));
+  for (const double noise : options.noises) {
+    HEDDLE_RETURN_IF_ERROR(CheckRange("--noise", noise, 0, 1e6));
+  }
+  double events = 0;
+  int most = 1;
+  for (const int stages : options.stages) {
+    HEDDLE_RETURN_IF_ERROR(CheckRange("--stages", stages, 1, std::min(256.0, dimension)));
+    events += ticks * stages;
+    most = std::max(most, stages);
+  }
+  if (options.trial.microbatches != 0) {
+    HEDDLE_RETURN_IF_ERROR(
+        CheckRange("--microbatches", static_cast<double>(options.trial.microbatches), most, 1e6));
+  }
+  const bool noisy = std::any_of(options.noises.begin(), options.noises.end(),
+                                 [](double noise) { return noise > 0; });
+  if (events > kMostEvents || (noisy && ticks / 2 * dimension * options.seeds > kMostNumbers)) {
+    return BadInput("--ticks", fmt::format("{} ticks are too many to keep in memory", ticks),
+                    "fewer ticks, stages or seeds");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<Race> RunRace(const Objective& objective, const RaceOptions& options) {
+  HEDDLE_RETURN_IF_ERROR(CheckOptions(objective, options));
+  return RaceTrack(objective, options).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,69 @@
+// Race: every method with its best step size, under one clock.
+//
+//   RaceOptions options;
+//   options.stages = {2, 4, 8};
+//   options.methods = {"pd", "local", "gpipe"};
+//   HEDDLE_ASSIGN(const Race race, RunRace(objective, options));
+//   race.entries[0].final.mean                    loss of the first method at the end
+//
+// One grid of step sizes for all: `step_sizes` points a factor √2 apart, the highest 2/L. The best
+// is the one with the lowest mean loss over the seeds at the end. Where that is the grid's first or
+// last point the grid goes on there, on the same points, until it is not: an optimum at an edge is
+// never reported. Then each method gets `refine` times two points more, halfway between its best
+// and the neighbours: on stiff problems the best step size lies just below the largest stable one,
+// and a coarse grid would race the luck of its points. The result does not depend on the number of
+// threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "lab/interval.h"
+#include "lab/trial.h"
+
+namespace heddle {
+
+struct RaceOptions {
+  std::vector<int> stages = {2, 4, 8, 16, 32};
+  std::vector<std::string> methods = {"pd", "rpd", "local", "local-plain", "gpipe", "2bw"};
+  std::vector<double> noises = {0};
+  int seeds = 5;
+  uint64_t first_seed = 0;
+  int step_sizes = 16;
+  int refine = 3;
+  PipelineClock clock;  // its stages are set for each entry
+  TrialOptions trial;
+  int threads = 2;
+  // Called now and then from the calling thread: trials done, trials known.
+  std::function<void(int64_t, int64_t)> progress;
+};
+
+// A method on so many stages, at its best step size.
+struct RaceEntry {
+  double noise = 0;
+  int stages = 0;
+  std::string method;
+  double step_size = 0;
+  int tried = 0;                // step sizes
+  Interval final;               // loss at the end
+  std::vector<Interval> curve;  // loss at each PointTick
+  // What is left above the lowest loss at the end, over what the first method leaves on the same
+  // stages and noise: the geometric mean over seeds, which share start and noise. Nothing if a
+  // trial is at the lowest loss to rounding.
+  std::optional<Interval> against_first;
+};
+
+struct Race {
+  std::vector<RaceEntry> entries;  // by noise, stages, method, as the options name them
+  double lowest_step = 0;          // of the grid before it was extended
+  double highest_step = 0;
+};
+
+// Bad input: options out of range. Infeasible: a method without a best step size.
+Result<Race> RunRace(const Objective& objective, const RaceOptions& options);
+
+}  // namespace heddle

@@ -1,0 +1,163 @@
+#include "lab/randomized.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "base/philox.h"
+
+namespace heddle {
+namespace {
+
+int64_t WidestBlock(const std::vector<Block>& blocks) {
+  int64_t widest = 0;
+  for (const Block& block : blocks) widest = std::max(widest, block.size());
+  return widest;
+}
+
+// How far back a step may read.
+int64_t LargestDelay(const Schedule& schedule, DelayMode mode) {
+  return mode == DelayMode::kReplay
+             ? CountDelays(schedule, 0, std::numeric_limits<int64_t>::max()).most
+             : SteadyDelays(schedule.clock).most;
+}
+
+class Randomized {
+ public:
+  Randomized(const Trial& trial, DelayMode mode, Staleness* staleness)
+      : trial_(trial),
+        mode_(mode),
+        staleness_(staleness),
+        objective_(trial.objective),
+        stages_(trial.stages()),
+        blocks_(SplitBlocks(objective_.dimension(), stages_)),
+        widest_(WidestBlock(blocks_)),
+        depth_(LargestDelay(trial.schedule, mode)),
+        x_(objective_.Start(trial.seed)),
+        gradient_(static_cast<size_t>(widest_)),
+        history_(x_, blocks_, depth_),
+        pass_(objective_.MakePass()),
+        choice_(trial.seed, "lab.rpd.block"),
+        delay_(trial.seed, "lab.rpd.delay"),
+        reads_(static_cast<size_t>(stages_) * static_cast<size_t>(stages_)) {}
+
+  Curve Run() {
+    LossRecorder recorder(trial_);
+    for (const Event& event : trial_.schedule.events) {
+      if (event.forward) {
+        if (mode_ == DelayMode::kReplay) ReadAt(event.microbatch, event.stage) = history_.updates();
+        continue;
+      }
+      if (!recorder.Reach(event.tick + 1, x_)) break;
+      Step(event);
+    }
+    return recorder.Finish(x_);
+  }
+
+ private:
+  // Replay: the number of updates when F(j, m) ran.
+  int64_t& ReadAt(int64_t microbatch, int block) {
+    return reads_[static_cast<size_t>((microbatch % stages_) * stages_ + block)];
+  }
+
+  void Step(const Event& event) {
+    const int64_t k = history_.updates();
+    const bool replay = mode_ == DelayMode::kReplay;
+    const int chosen = replay ? event.stage
+                              : static_cast<int>(choice_.Below(static_cast<uint64_t>(k),
+                                                               static_cast<uint64_t>(stages_)));
+    const Block& block = blocks_[static_cast<size_t>(chosen)];
+    const bool near = objective_.neighbours_only() && staleness_ == nullptr;
+    const int first = near ? std::max(0, chosen - 1) : 0;
+    const int last = near ? std::min(stages_ - 1, chosen + 1) : stages_ - 1;
+    objective_.Begin(pass_);
+    for (int j = first; j <= last; ++j) {
+      const int64_t age = replay ? k - ReadAt(event.microbatch, j) : Delay(k, j);
+      objective_.Forward(blocks_[static_cast<size_t>(j)], history_.Read(j, age), pass_);
+    }
+    objective_.Turn(pass_);
+    objective_.Backward(block, pass_, gradient_.data());
+    const int64_t numbers =
+        replay ? event.microbatch * objective_.dimension() + block.begin : k * widest_;
+    AddNoise(trial_, numbers, block.size(), gradient_.data());
+    if (staleness_ != nullptr) staleness_->Add(x_, pass_.point, gradient_, block.size());
+    double* x = x_.data() + block.begin;
+    for (int64_t e = 0; e < block.size(); ++e) {
+      x[e] -= trial_.step_size * gradient_[static_cast<size_t>(e)];
+    }
+    history_.Push(chosen, x);
+  }
+
+  int64_t Delay(int64_t k, int block) {
+    const int64_t most = std::min(depth_, k);
+    if (mode_ == DelayMode::kZero || most == 0) return 0;
+    if (mode_ == DelayMode::kMaximal) return most;
+    // Four blocks share the words of one counter.
+    const int64_t counter = k * ((stages_ + 3) / 4) + block / 4;
+    if (counter != counter_) {
+      counter_ = counter;
+      words_ = delay_.Words(static_cast<uint64_t>(counter));
+    }
+    const uint64_t word = words_[static_cast<size_t>(block % 4)];
+    return static_cast<int64_t>((word * static_cast<uint64_t>(most + 1)) >> 32);
+  }
+
+  const Trial& trial_;
+  DelayMode mode_;
+  Staleness* staleness_;
+  const Objective& objective_;
+  int stages_;
+  std::vector<Block> blocks_;
+  int64_t widest_;
+  int64_t depth_;
+  std::vector<double> x_, gradient_;
+  BlockHistory history_;
+  Pass pass_;
+  RandomStream choice_, delay_;
+  std::vector<int64_t> reads_;
+  int64_t counter_ = -1;
+  std::array<uint32_t, 4> words_{};
+};
+
+}  // namespace
+
+BlockHistory::BlockHistory(const std::vector<double>& x, const std::vector<Block>& blocks,
+                           int64_t depth)
+    : blocks_(blocks),
+      slots_(depth + 1),
+      width_(WidestBlock(blocks)),
+      ring_(static_cast<size_t>(slots_ * width_)),
+      ring_block_(static_cast<size_t>(slots_)),
+      oldest_(x),
+      changed_by_(static_cast<size_t>(slots_) * blocks.size(), -1) {}
+
+void BlockHistory::Push(int block, const double* values) {
+  const size_t slot = Slot(updates_);
+  double* place = ring_.data() + slot * static_cast<size_t>(width_);
+  if (updates_ >= slots_) {  // what the update `slots_` ago wrote leaves the ring
+    const Block& left = blocks_[static_cast<size_t>(ring_block_[slot])];
+    std::copy(place, place + left.size(), oldest_.begin() + left.begin);
+  }
+  std::copy(values, values + blocks_[static_cast<size_t>(block)].size(), place);
+  ring_block_[slot] = block;
+  const int32_t* before = ChangedBy(updates_);
+  int32_t* after = changed_by_.data() + Slot(updates_ + 1) * blocks_.size();
+  std::copy(before, before + blocks_.size(), after);
+  after[block] = static_cast<int32_t>(updates_);
+  ++updates_;
+}
+
+const double* BlockHistory::Read(int block, int64_t delay) const {
+  HEDDLE_CHECK(delay >= 0 && delay < slots_ && delay <= updates_);
+  const int64_t update = ChangedBy(updates_ - delay)[block];
+  if (update < updates_ - slots_ || update < 0) {
+    return oldest_.data() + blocks_[static_cast<size_t>(block)].begin;
+  }
+  return ring_.data() + Slot(update) * static_cast<size_t>(width_);
+}
+
+Curve RunRandomized(const Trial& trial, DelayMode mode, Staleness* staleness) {
+  return Randomized(trial, mode, staleness).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,79 @@
+// Trial: one method on one objective with one step size and one seed; and the losses it passes.
+//
+// A method replays the schedule on a vector x. Before each change it tells the recorder the tick
+// that the change ends with; the recorder takes the loss at the times in between. Times are ticks
+// that have passed: what a tick changes is seen at the time after it.
+//
+//   LossRecorder recorder(trial);
+//   while (recorder.Reach(end_of_round, x)) { … change x … }
+//   return recorder.Finish(x);
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lab/noise.h"
+#include "lab/objective.h"
+#include "lab/schedule.h"
+
+namespace heddle {
+
+// What the methods share.
+struct TrialOptions {
+  int64_t ticks = 10000;        // the end
+  int points = 50;              // losses taken, at equal distances, the last at the end
+  int64_t every = 5;            // local methods: steps between averages (H)
+  int64_t microbatches = 0;     // of a batch (gpipe, 2bw); 0: as many as stages
+  int64_t average_ticks = 0;    // what an average over the replicas costs
+  double momentum = 0.9;        // of pd-momentum and pd-lookahead
+  double outer_momentum = 0.9;  // of diloco
+  double outer_step = 0.7;      // of diloco
+};
+
+struct Trial {
+  const Objective& objective;
+  const Schedule& schedule;  // of at least `options.ticks`
+  const TrialOptions& options;
+  const Noise& noise;  // enough numbers for the schedule: NoiseNeeded
+  double sigma = 0;    // of the gradient's noise, for each element
+  double step_size = 0;
+  uint64_t seed = 0;
+
+  int stages() const { return schedule.clock.stages; }
+  int64_t batch() const {
+    return options.microbatches > 0 ? options.microbatches : schedule.clock.stages;
+  }
+};
+
+// Numbers of the seed's sequence that any method uses in so many ticks.
+int64_t NoiseNeeded(const PipelineClock& clock, int64_t ticks, int64_t dimension);
+
+struct Curve {
+  std::vector<double> losses;  // by point; infinite from where it diverged
+  bool diverged = false;
+  double last() const { return losses.back(); }
+};
+
+// When loss number `point` is taken.
+int64_t PointTick(const TrialOptions& options, int point);
+
+class LossRecorder {
+ public:
+  explicit LossRecorder(const Trial& trial);
+  // Records what x was at all times before `tick`, which the next change ends at. False: that is
+  // after the end, or x diverged, and the trial is over.
+  bool Reach(int64_t tick, const std::vector<double>& x);
+  Curve Finish(const std::vector<double>& x);
+
+ private:
+  void Take(const std::vector<double>& x);
+
+  const Trial& trial_;
+  Curve curve_;
+  double limit_ = 0;  // a loss above has diverged
+};
+
+// gradient += σ · noise[index …]
+void AddNoise(const Trial& trial, int64_t index, int64_t size, double* gradient);
+
+}  // namespace heddle

@@ -1,0 +1,153 @@
+// heddle lab: what tools rely on, and what is refused.
+
+#include <gtest/gtest.h>
+
+#include "base/json_field.h"
+#include "run_heddle.h"
+
+namespace heddle {
+namespace {
+
+const std::string kSmall =
+    "lab race --dimension 24 --stages 2,4 --methods pd,local --ticks 200 --points 4 ";
+
+Json JsonOf(const std::string& arguments) {
+  const Ran ran = RunHeddle(arguments);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  const Result<Json> json = ParseJson(ran.out, arguments);
+  EXPECT_TRUE(json.ok()) << ran.out;
+  return json.ok() ? json.value() : Json();
+}
+
+void ExpectRefused(const std::string& arguments, int exit_code,
+                   const std::vector<std::string>& parts) {
+  const Ran ran = RunHeddle(arguments);
+  EXPECT_EQ(ran.exit_code, exit_code) << arguments << "\n" << ran.err;
+  for (const std::string& part : parts) {
+    EXPECT_NE(ran.err.find(part), std::string::npos) << part << " not in: " << ran.err;
+  }
+  EXPECT_EQ(ran.out, "") << arguments;
+}
+
+TEST(LabTest, RaceAsJson) {
+  const Json json = JsonOf(kSmall + "--noise 0,0.3 --json");
+  EXPECT_EQ(json["schema"], "heddle.lab.race/1");
+  ASSERT_EQ(json["rows"].size(), 8U);  // 2 noises, 2 stages, 2 methods
+  ASSERT_EQ(json["curves"].size(), 8U);
+  for (size_t k = 0; k < 8; ++k) {
+    const Json& row = json["rows"][k];
+    for (const char* key : {"objective", "method", "stages", "noise", "step_size", "loss_mean",
+                            "loss_low", "loss_high", "ticks"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    EXPECT_EQ(row["objective"], "quadratic");
+    EXPECT_EQ(row["ticks"], 200);
+    EXPECT_LE(row["loss_low"].get<double>(), row["loss_mean"].get<double>());
+    EXPECT_GE(row["loss_high"].get<double>(), row["loss_mean"].get<double>());
+    const Json& curve = json["curves"][k];
+    EXPECT_EQ(curve["ticks"], Json({50, 100, 150, 200}));
+    EXPECT_EQ(curve["method"], row["method"]);
+    EXPECT_EQ(curve["loss_mean"][3], row["loss_mean"]);
+  }
+  EXPECT_EQ(json["rows"][4]["noise"], 0.3);
+  EXPECT_EQ(json["rows"][2]["stages"], 4);
+  EXPECT_EQ(json["rows"][1]["method"], "local");
+}
+
+TEST(LabTest, ThreadsDoNotChangeAByte) {
+  const Ran one = RunHeddle(kSmall + "--noise 0.1 --json --threads 1");
+  const Ran four = RunHeddle(kSmall + "--noise 0.1 --json --threads 4");
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_EQ(one.out, four.out);
+}
+
+TEST(LabTest, RaceAsTableAndPlot) {
+  for (const std::string ending : {".svg", ".html"}) {
+    const TemporaryFile file;
+    const std::string plot = file.path() + ending;
+    const Ran ran = RunHeddle(kSmall + "--plot " + plot);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_NE(ran.out.find("t-interval over the seeds"), std::string::npos);
+    EXPECT_NE(ran.out.find(plot), std::string::npos);
+    const std::string drawn = ReadFile(plot).value();
+    unlink(plot.c_str());
+    EXPECT_NE(drawn.find("<svg "), std::string::npos);
+    EXPECT_NE(drawn.find(">4 stages<"), std::string::npos);
+    EXPECT_EQ(drawn.find("<html") != std::string::npos, ending == ".html");
+  }
+}
+
+TEST(LabTest, RangesDouble) {
+  const Json json =
+      JsonOf("lab race --dimension 40 --stages 1..9,3 --methods gpipe --ticks 200 --json");
+  std::vector<int> stages;
+  for (const Json& row : json["rows"]) stages.push_back(row["stages"].get<int>());
+  EXPECT_EQ(stages, (std::vector<int>{1, 2, 4, 8, 3}));
+}
+
+TEST(LabTest, LogisticOnALibsvmFile) {
+  const TemporaryFile data("+1 1:1 3:0.5\n-1 2:1\n+1 1:0.7 2:-1\n-1 3:-1 2:0.2\n");
+  const Json json = JsonOf(
+      "lab race --objective logistic --stages 2 --methods pd --ticks 200 "
+      "--noise 0.1 --json --data " +
+      data.path());
+  EXPECT_EQ(json["dimension"], 3);
+  EXPECT_GE(json["rows"][0]["loss_mean"].get<double>(), json["lowest_loss"].get<double>());
+}
+
+TEST(LabTest, TheoryAsJson) {
+  const Json json = JsonOf(
+      "lab theory --stages 2,4,8 --L 2 --G 3 --gap 5 --steps 1000 --dimension 64 --ticks 200 "
+      "--json");
+  EXPECT_EQ(json["schema"], "heddle.lab.theory/1");
+  EXPECT_EQ(json["assumptions"].size(), 4U);
+  ASSERT_EQ(json["rows"].size(), 12U);  // 3 stages, 2 tunings, 2 forms
+  const Json& row = json["rows"][4];    // S = 4, without the stale term, S^4
+  EXPECT_EQ(row["stages"], 4);
+  EXPECT_EQ(row["form"], "S^4");
+  const double step = row["step_size"].get<double>();
+  EXPECT_NEAR(step, 0.0235702, 1e-6);  // √(2·5/(2·9·1000))
+  EXPECT_NEAR(row["stale_term"].get<double>(), step * step * 4 * 196 * 9, 1e-9);
+  const Json& pd = json["measured"]["methods"][0];
+  EXPECT_EQ(pd["method"], "pd");
+  EXPECT_EQ(pd["rows"].size(), 3U);
+  EXPECT_GT(pd["count_exponent"]["mean"].get<double>(), 1);
+}
+
+TEST(LabTest, HelpHasExamples) {
+  for (const char* command : {"lab", "lab race", "lab theory"}) {
+    const Ran ran = RunHeddle(std::string(command) + " --help");
+    EXPECT_EQ(ran.exit_code, 0);
+    EXPECT_NE(ran.out.find("Example"), std::string::npos) << command;
+  }
+}
+
+TEST(LabTest, BadFlags) {
+  EXPECT_EQ(RunHeddle("lab").exit_code, 2);
+  ExpectRefused("lab rase", 2, {"rase", "\"race\""});
+  ExpectRefused("lab race twice", 2, {"twice"});
+  ExpectRefused("lab race --frob", 2, {"--help"});
+  ExpectRefused("lab race --plot race.png", 2, {"race.png", ".svg"});
+  ExpectRefused("lab race --objective quadratc", 4, {"--objective", "\"quadratic\""});
+  ExpectRefused("lab race --methods pd,locl", 4, {"locl", "\"local\""});
+  ExpectRefused("lab race --stages 2..", 4, {"--stages"});
+  ExpectRefused("lab race --stages 8..2", 4, {"8..2"});
+  ExpectRefused("lab race --stages 0", 4, {"--stages"});
+  ExpectRefused("lab race --dimension 4 --stages 8", 4, {"--stages", "8"});
+  ExpectRefused("lab race --noise 0,x", 4, {"--noise", "\"x\""});
+  ExpectRefused("lab race --noise -1", 4, {"--noise"});
+  ExpectRefused("lab race --seeds 4", 4, {"--seeds", "5"});
+  ExpectRefused("lab race --stages 4 --microbatches 2", 4, {"--microbatches"});
+  ExpectRefused("lab race --stages 4 --ticks 10 --points 1", 4, {"--ticks"});
+  ExpectRefused("lab race --objective logistic --data /nonexistent", 4, {"/nonexistent"});
+  ExpectRefused("lab race --data x", 4, {"--data"});
+  ExpectRefused("lab theory --L 0", 4, {"--L"});
+  ExpectRefused("lab theory --G nan", 4, {"--G"});
+  ExpectRefused("lab theory --steps -5", 4, {"--steps"});
+  ExpectRefused("lab theory --step-size 9", 4, {"--step-size", "diverges"});
+  const TemporaryFile bad("1 1:1\n0 1:one\n");
+  ExpectRefused("lab race --objective logistic --data " + bad.path(), 4, {"line 2", bad.path()});
+}
+
+}  // namespace
+}  // namespace heddle
