@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "plan/async/async_planner.h"
 #include "plan/baseline/earlier_systems.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/spp.h"
@@ -18,6 +19,7 @@ const std::vector<Planner>& Planners() {
       {"pipeline", "pipelines over any topology, replicated where it pays (SPP)", &PlanPipeline},
       {"spmd", "one program for all, tensors divided to fit unequal devices (HAP)",
        &PlanSpmdStrategy},
+      {"async", "a pipeline that is never flushed, with weight versions (PipeDream)", &PlanAsync},
       {"dp", "data parallelism, equal shares", &PlanDataParallel},
       {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
       {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},

@@ -77,6 +77,10 @@ void PlanFlags::AddTo(CLI::App* command) {
   command->add_option("--clip", clip, "Largest norm of all gradients together; 0: none")
       ->capture_default_str();
   command->add_option("--profile", profile, "Measured times of ops (JSON)");
+  command
+      ->add_option("--versions", versions,
+                   "Weights that asynchronous stages read: stash, vertical, none, 2bw")
+      ->capture_default_str();
   command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
       ->capture_default_str();
 }
@@ -116,6 +120,12 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
     return BadInput("--clip", fmt::format("{} is no norm", clip), "a positive number, or 0");
   }
   options.clip = clip;
+  const auto weight_versions = ParseWeightVersions(versions);
+  if (!weight_versions) {
+    return BadInput("--versions", fmt::format("\"{}\" is unknown", versions),
+                    "stash, vertical, none or 2bw");
+  }
+  options.versions = *weight_versions;
   const auto link_model = ParseLinkModel(links);
   if (!link_model) {
     return BadInput("--links", fmt::format("\"{}\" is unknown", links),

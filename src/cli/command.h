@@ -66,6 +66,7 @@ struct PlanFlags {
   std::string optimizer = "adam";
   double clip = 0;
   std::string links = "shared";
+  std::string versions = "stash";
 
   void AddTo(CLI::App* command);
   Result<PlanOptions> ToOptions() const;

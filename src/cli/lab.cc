@@ -69,6 +69,7 @@ void AddLabCommand(Commands& commands) {
   auto other = std::make_shared<std::string>();
   lab->add_option("experiment", *other, "One of the subcommands below");
   auto experiments = std::make_shared<Commands>(*lab);
+  AddLabDelayCommand(*experiments);
   AddLabRaceCommand(*experiments);
   AddLabTheoryCommand(*experiments);
   commands.OnRun(lab, [experiments, other](const Terminal& terminal) -> Status {

@@ -18,6 +18,7 @@ Result<std::vector<double>> ParseReals(const std::string& flag, const std::strin
 // JSON has no infinity.
 Json NumberOrNull(double value);
 
+void AddLabDelayCommand(Commands& commands);
 void AddLabRaceCommand(Commands& commands);
 void AddLabTheoryCommand(Commands& commands);
 

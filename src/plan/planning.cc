@@ -277,7 +277,7 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
   Estimate& estimate = plan.estimate;
   estimate.iteration_seconds = evaluation.simulation.iteration.value;
   Seconds bound = FamilyBound(planning, plan.spmd.has_value());
-  if (PipelinesAlike(plan))
+  if (PipelinesAlike(plan) && !plan.async)
     bound = PartitionBound(planning, bound, evaluation.simulation.iteration);
   estimate.lower_bound_seconds = bound.value;
   estimate.schedule_bound_seconds =

@@ -33,6 +33,7 @@ struct PlanOptions {
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;  // largest norm of all gradients together; 0: none
   LinkModel links = LinkModel::kShared;
+  WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
 };
 
 // The type of device that a layer profile was measured on: the one named; else the first with

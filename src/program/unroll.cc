@@ -31,6 +31,31 @@ BufferRef RefOf(const BufferKey& key) {
   return ref;
 }
 
+int64_t StepOf(const Program& program, const Instruction& in, int64_t i) {
+  if (!in.microbatch.present()) return i;
+  const auto per_body = std::ssize(program.microbatch_rows);
+  const int64_t m = in.microbatch.value(i);
+  const bool repeated = !in.microbatch.relative() && m < per_body;
+  return repeated ? i : m / per_body;
+}
+
+int64_t StepsOutsideBody(const Program& program) {
+  const auto updates = [](const Program& p, const DeviceProgram& device, Section section) {
+    return std::count_if(
+        device.list(section).begin(), device.list(section).end(), [&](const Instruction& in) {
+          return in.code == OpCode::kCompute && p.segment(in.target).phase == SegmentPhase::kUpdate;
+        });
+  };
+  for (const DeviceProgram& device : program.devices) {
+    const auto in_body = updates(program, device, Section::kBody);
+    if (in_body == 0) continue;
+    return (updates(program, device, Section::kPrologue) +
+            updates(program, device, Section::kEpilogue)) /
+           in_body;
+  }
+  return 0;
+}
+
 bool IsRelative(const Program& program) {
   for (const DeviceProgram& device : program.devices) {
     for (const Instruction& in : device.list(Section::kBody)) {

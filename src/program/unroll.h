@@ -37,6 +37,13 @@ BufferKey KeyOf(const BufferRef& ref, int64_t i);
 // A name for messages: the key as it stands, with nothing relative in it.
 BufferRef RefOf(const BufferKey& key);
 
+// The training step, counted from the Program's first, that an instruction's microbatch belongs to;
+// the repetition where it has none.
+int64_t StepOf(const Program& program, const Instruction& in, int64_t i);
+
+// Training steps of prologue and epilogue together: a run with n repetitions makes so many more.
+int64_t StepsOutsideBody(const Program& program);
+
 // Whether any operand of the body depends on the repetition.
 bool IsRelative(const Program& program);
 

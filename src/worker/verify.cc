@@ -122,6 +122,7 @@ Status VerifyCommand(const Words& words) {
   HEDDLE_ASSIGN(const Program program, LowerPlan(*plan, *graph));
   VerifyOptions options;
   options.steps = flags.steps;
+  options.ages = WeightAges(*plan, ChainOf(*graph).size());
   HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, *graph, options));
   Print(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr);
   if (verification.ok) return Ok();

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "program/lower/async_lower.h"
 #include "program/lower/plan_layout.h"
 #include "program/lower/segment_maker.h"
 #include "program/lower/spmd_lower.h"
@@ -449,17 +450,6 @@ void AddDevices(const Graph& graph, const PlanLayout& layout, SegmentMaker& make
   }
 }
 
-// One between every two stages that exchange messages.
-void AddChannels(const PipelineLayout& pipeline, Program& program) {
-  std::set<std::pair<size_t, size_t>> done;
-  for (size_t k = 0; k + 1 < pipeline.chunks.size(); ++k) {
-    const size_t a = std::min(pipeline.chunks[k].stage, pipeline.chunks[k + 1].stage);
-    const size_t b = std::max(pipeline.chunks[k].stage, pipeline.chunks[k + 1].stage);
-    if (a == b || !done.emplace(a, b).second) continue;
-    program.channels.push_back({{pipeline.devices[a], pipeline.devices[b]}, false});
-  }
-}
-
 }  // namespace
 
 Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptions& options) {
@@ -472,6 +462,7 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;
   if (plan.spmd) return LowerSpmd(plan, graph, options, std::move(program));
+  if (plan.async) return LowerAsync(plan, graph, std::move(program));
   const PlanLayout layout = LayOut(plan, graph);
   const auto lanes = static_cast<double>(2 * layout.chain.layers.size() * layout.most_crossing);
   constexpr double kMostTags = 1 << 30;  // larger ones are for the runtime itself

@@ -156,6 +156,16 @@ void FindOwnForms(PipelineLayout& pipeline, const std::vector<size_t>& chunks, i
 
 }  // namespace
 
+void AddChannels(const PipelineLayout& pipeline, Program& program) {
+  std::set<std::pair<size_t, size_t>> done;
+  for (size_t k = 0; k + 1 < pipeline.chunks.size(); ++k) {
+    const size_t a = std::min(pipeline.chunks[k].stage, pipeline.chunks[k + 1].stage);
+    const size_t b = std::max(pipeline.chunks[k].stage, pipeline.chunks[k + 1].stage);
+    if (a == b || !done.emplace(a, b).second) continue;
+    program.channels.push_back({{pipeline.devices[a], pipeline.devices[b]}, false});
+  }
+}
+
 PlanLayout LayOut(const Plan& plan, const Graph& graph) {
   PlanLayout layout;
   layout.chain = ChainOf(graph);

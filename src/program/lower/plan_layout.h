@@ -55,6 +55,9 @@ struct PlanLayout {
   size_t most_crossing = 1;  // tensors across any cut, in one direction
 };
 
+// One between every two stages that exchange messages.
+void AddChannels(const PipelineLayout& pipeline, Program& program);
+
 // REQUIRES: ValidatePlan(plan) is ok for this graph.
 PlanLayout LayOut(const Plan& plan, const Graph& graph);
 

@@ -76,6 +76,7 @@ int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
     port.tensor = TensorOf(tensor_port.tensor);
     port.use = tensor_port.use;
     port.per_microbatch = PerMicrobatch(tensor);
+    port.versioned = versioned_ && tensor.role == Role::kParameter;
     port.slice = RowsSlice(tensor_port.tensor, place.rows);
     port.form = FormOf(chunk, tensor_port.tensor);
     segment.ports.push_back(port);

@@ -34,6 +34,9 @@ class SegmentMaker {
 
   ProgramTables& tables() { return tables_; }
 
+  // From now on segments read the version of a weight that their instruction names.
+  void VersionWeights() { versioned_ = true; }
+
   // The Program's tensor: the graph's, with the rows of the largest microbatch.
   int32_t TensorOf(TensorId id);
   SegmentOp OpOf(OpId id);
@@ -59,6 +62,7 @@ class SegmentMaker {
   const PlanLayout& layout_;
   ProgramTables tables_;
   int64_t most_rows_ = 0;
+  bool versioned_ = false;
   std::vector<int32_t> tensors_;  // by the graph's id; -1: not made yet
   std::vector<SegmentOp> ops_;
   std::map<SegmentPlace, int32_t> segments_;

@@ -61,7 +61,89 @@ Status ValidateOrder(const StagePlan& stage, int64_t microbatches, const std::st
   return Ok();
 }
 
+// One pipeline, one run of layers per stage, each microbatch forward and then backward.
+Status ValidateAsync(const Plan& plan, const std::string& where) {
+  if (plan.pipelines.size() != 1) return BadInput(where, "an asynchronous plan has one pipeline");
+  const std::vector<StagePlan>& stages = plan.pipelines[0].stages;
+  const WorkOrder expected = ForwardsAndBackwardsInTurn(plan.microbatches);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const std::string place = fmt::format("{}: pipelines[0].stages[{}]", where, s);
+    if (stages[s].chunks.size() != 1) return BadInput(place, "has more than one run of layers");
+    if (stages[s].recompute) return BadInput(place, "recomputes", "asynchronous stages cannot");
+    if (stages[s].order == expected) continue;
+    return BadInput(place + ".order", "is not each forward followed by its backward",
+                    "the order of an asynchronous pipeline is fixed");
+  }
+  if (plan.clip > 0) {
+    return BadInput(where + ": clip", "stages update without waiting for each other",
+                    "clipping needs all gradients at once; leave it out");
+  }
+  const bool batches = plan.async->versions == WeightVersions::kTwo;
+  if (!batches && plan.microbatches != 1) {
+    return BadInput(where + ": microbatches", "weights are updated after each",
+                    "only the versions \"2bw\" have several per update");
+  }
+  if (batches && plan.microbatches + 1 < static_cast<int64_t>(stages.size())) {
+    return BadInput(where + ": microbatches",
+                    fmt::format("{} are too few for {} stages with two versions", plan.microbatches,
+                                stages.size()),
+                    fmt::format("at least {}", stages.size() - 1));
+  }
+  return Ok();
+}
+
 }  // namespace
+
+std::string_view NameOf(WeightVersions versions) {
+  switch (versions) {
+    case WeightVersions::kStash:
+      return "stash";
+    case WeightVersions::kVertical:
+      return "vertical";
+    case WeightVersions::kNone:
+      return "none";
+    case WeightVersions::kTwo:
+      return "2bw";
+  }
+  return "";
+}
+
+std::optional<WeightVersions> ParseWeightVersions(std::string_view name) {
+  for (const WeightVersions versions : kWeightVersions) {
+    if (NameOf(versions) == name) return versions;
+  }
+  return std::nullopt;
+}
+
+std::vector<LayerAge> WeightAges(const Plan& plan, int layers) {
+  if (!plan.async) return {};
+  std::vector<LayerAge> ages(static_cast<size_t>(layers));
+  const std::vector<StagePlan>& stages = plan.pipelines[0].stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const int64_t ahead = std::ssize(stages) - 1 - static_cast<int64_t>(s);
+    LayerAge age{ahead, ahead};
+    if (plan.async->versions == WeightVersions::kVertical) {
+      age = {std::ssize(stages) - 1, std::ssize(stages) - 1};
+    } else if (plan.async->versions == WeightVersions::kTwo) {
+      age = {1, 1};
+    } else if (plan.async->versions == WeightVersions::kNone) {
+      age.backward = 0;
+    }
+    for (const LayerRun& run : stages[s].chunks) {
+      for (int l = run.first; l <= run.last; ++l) ages[static_cast<size_t>(l)] = age;
+    }
+  }
+  return ages;
+}
+
+WorkOrder ForwardsAndBackwardsInTurn(int64_t microbatches) {
+  WorkOrder order;
+  for (int32_t m = 0; m < microbatches; ++m) {
+    order.push_back({WorkKind::kForward, 0, m});
+    order.push_back({WorkKind::kBackward, 0, m});
+  }
+  return order;
+}
 
 int Plan::devices_used() const {
   size_t count = 0;
@@ -81,6 +163,7 @@ Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
     }
     return CheckMesh(*plan.spmd, where + ": spmd");
   }
+  if (plan.async) HEDDLE_RETURN_IF_ERROR(ValidateAsync(plan, where));
   std::set<std::string> used;
   std::vector<int> done(static_cast<size_t>(plan.microbatches), 0);
   for (size_t p = 0; p < plan.pipelines.size(); ++p) {

@@ -5,9 +5,11 @@
 // Program. Invariant (checked on loading): every layer belongs to exactly one chunk per pipeline.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -41,6 +43,24 @@ struct StagePlan {
 
 struct PipelinePlan {
   std::vector<StagePlan> stages;
+};
+
+// Which version of its weights a stage of an asynchronous pipeline uses for a microbatch.
+enum class WeightVersions : uint8_t {
+  kStash,     // backward reads what forward read
+  kVertical,  // every stage reads what was newest when the microbatch entered the first
+  kNone,      // both read the newest: one version in all
+  kTwo,       // a batch of microbatches reads the version one batch old: two versions in all
+};
+inline constexpr std::array<WeightVersions, 4> kWeightVersions = {
+    WeightVersions::kStash, WeightVersions::kVertical, WeightVersions::kNone, WeightVersions::kTwo};
+std::string_view NameOf(WeightVersions versions);
+std::optional<WeightVersions> ParseWeightVersions(std::string_view name);
+
+// A pipeline that is never flushed: stage s of S has S - s microbatches in flight, and updates its
+// weights after each (kTwo: after each batch of them).
+struct AsyncPlan {
+  WeightVersions versions = WeightVersions::kStash;
 };
 
 // What the simulator said of the plan, and how much better it could be.
@@ -81,12 +101,24 @@ struct Plan {
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;
-  std::optional<SpmdPlan> spmd;  // given: there are no pipelines, and one microbatch
+  std::optional<SpmdPlan> spmd;    // given: there are no pipelines, and one microbatch
+  std::optional<AsyncPlan> async;  // given: one pipeline, and orders of one body (docs/async.md)
   Estimate estimate;
   SearchReport search;
 
   int devices_used() const;
 };
+
+// How many updates older than its own step the weights are that a layer reads.
+struct LayerAge {
+  int64_t forward = 0, backward = 0;
+};
+// By layer; empty for a synchronous plan.
+std::vector<LayerAge> WeightAges(const Plan& plan, int layers);
+
+// F0 B0 F1 B1 …: what a stage of an asynchronous pipeline does in one body, counted from where it
+// stands.
+WorkOrder ForwardsAndBackwardsInTurn(int64_t microbatches);
 
 inline constexpr char kPlanSchema[] = "heddle.plan/1";
 

@@ -180,6 +180,7 @@ Json PlanToJson(const Plan& plan) {
   if (plan.spmd) {
     json["spmd"] = SpmdToJson(*plan.spmd, GraphOf(plan).value());
   } else {
+    if (plan.async) json["async"] = {{"versions", NameOf(plan.async->versions)}};
     json["pipelines"] = Json::array();
     for (const PipelinePlan& pipeline : plan.pipelines) {
       Json stages = Json::array();
@@ -224,6 +225,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "planning_seconds",
                                         "devices_used",
                                         "pipelines",
+                                        "async",
                                         "spmd",
                                         "memory",
                                         "search",
@@ -254,6 +256,13 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                        "ring, tree, hierarchical or grouped"));
   if (json.Has("spmd") && json.Has("pipelines")) {
     return json.Bad("has both pipelines and an SPMD program", "leave one of them out");
+  }
+  if (json.Has("async")) {
+    HEDDLE_ASSIGN(const JsonField async, json.Object("async"));
+    HEDDLE_RETURN_IF_ERROR(async.OnlyKeys({"versions"}));
+    HEDDLE_ASSIGN(const WeightVersions versions,
+                  Named(async, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw"));
+    plan.async = AsyncPlan{versions};
   }
   HEDDLE_RETURN_IF_ERROR(json.Has("spmd") ? ReadSpmd(json, plan) : ReadPipelines(json, plan));
   HEDDLE_ASSIGN(plan.estimate, EstimateFromJson(json));

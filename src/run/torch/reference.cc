@@ -25,7 +25,8 @@ NormalisationGroups GroupsOf(const Program& program) {
       if (in.code != OpCode::kCompute || !in.microbatch.present()) continue;
       const Segment& segment = program.segment(in.target);
       if (segment.phase != SegmentPhase::kForward || segment.recompute) continue;
-      const int64_t first = first_row[static_cast<size_t>(in.microbatch.value(0))];
+      const int64_t m = in.microbatch.value(0) % std::ssize(program.microbatch_rows);
+      const int64_t first = first_row[static_cast<size_t>(m)];
       const Range rows{first + segment.rows.begin, first + segment.rows.end};
       for (int32_t layer = segment.first_layer; layer <= segment.last_layer; ++layer) {
         groups[static_cast<size_t>(layer)].push_back(rows);
@@ -44,8 +45,9 @@ namespace {
 // One step after another on the whole batch.
 class DirectTraining {
  public:
-  DirectTraining(const Graph& graph, const TrainOptions& options, const NormalisationGroups& groups)
-      : g_(graph), options_(options), groups_(groups) {
+  DirectTraining(const Graph& graph, const TrainOptions& options, const NormalisationGroups& groups,
+                 const std::vector<LayerAge>& ages)
+      : g_(graph), options_(options), groups_(groups), ages_(ages) {
     for (const Parameter& parameter : graph.parameters()) {
       kept_[parameter.tensor] = InitialTensor(graph, parameter.tensor, options);
       for (const TensorId state : parameter.states) {
@@ -57,6 +59,11 @@ class DirectTraining {
   // Returns the loss.
   double Step(int64_t step) {
     values_ = kept_;  // the same storage: updates are in place
+    if (!ages_.empty()) {
+      for (const Parameter& parameter : g_.parameters()) {
+        versions_[parameter.tensor].push_back(kept_.at(parameter.tensor).clone());
+      }
+    }
     for (size_t t = 0; t < g_.tensors().size(); ++t) {
       const TensorId id{static_cast<int32_t>(t)};
       if (g_.tensor(id).role == Role::kInput) values_[id] = BatchOf(g_, id, options_, step);
@@ -90,9 +97,17 @@ class DirectTraining {
     return flows && !tensor.per_sample;
   }
 
+  const at::Tensor& InputOf(const Op& op, TensorId id) const {
+    const bool weight = g_.tensor(id).role == Role::kParameter && op.phase != Phase::kUpdate;
+    if (ages_.empty() || !weight) return values_.at(id);
+    const LayerAge& age = ages_[static_cast<size_t>(op.layer.value)];
+    const int64_t older = op.phase == Phase::kForward ? age.forward : age.backward;
+    return versions_.at(id)[static_cast<size_t>(std::max<int64_t>(0, context_.step - older))];
+  }
+
   std::vector<at::Tensor> Run(const Op& op) {
     std::vector<at::Tensor> inputs;
-    for (const Operand& input : op.inputs) inputs.push_back(values_.at(input.tensor));
+    for (const Operand& input : op.inputs) inputs.push_back(InputOf(op, input.tensor));
     const auto per_group = [&](const Operand& operand) { return PerGroup(operand); };
     const bool grouped = std::any_of(op.inputs.begin(), op.inputs.end(), per_group) ||
                          std::any_of(op.outputs.begin(), op.outputs.end(), per_group);
@@ -128,6 +143,8 @@ class DirectTraining {
   const Graph& g_;
   const TrainOptions& options_;
   const NormalisationGroups& groups_;
+  const std::vector<LayerAge>& ages_;
+  std::map<TensorId, std::vector<at::Tensor>> versions_;  // by step: before its update
   KernelContext context_;
   std::map<TensorId, at::Tensor> kept_, values_;
 };
@@ -135,9 +152,9 @@ class DirectTraining {
 }  // namespace
 
 Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t steps,
-                      const NormalisationGroups& groups) {
+                      const NormalisationGroups& groups, const std::vector<LayerAge>& ages) {
   Trained trained;
-  DirectTraining training(graph, options, groups);
+  DirectTraining training(graph, options, groups, ages);
   for (int64_t step = 0; step < steps; ++step) trained.losses.push_back(training.Step(step));
   for (const Parameter& parameter : graph.parameters()) {
     trained.gradients[graph.tensor(parameter.gradient).name] = training.value(parameter.gradient);

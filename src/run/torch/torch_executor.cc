@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "program/unroll.h"
 #include "run/initial_values.h"
 
 namespace heddle {
@@ -182,6 +183,11 @@ const TorchExecutor::CompiledSegment& TorchExecutor::Compile(int32_t id) {
         {place_of(tensor), tensor, g_.tensor(tensor).role, SliceFor(port.tensor, port.slice)});
     if (port.use != PortUse::kRead && port.use != PortUse::kConsume) kept.insert(place_of(tensor));
   }
+  for (size_t k = 0; k < compiled.ports.size(); ++k) {
+    const Port& port = p_.segment(id).ports[k];
+    compiled.ports[k].copied =
+        port.versioned && port.use == PortUse::kRead && kept.contains(compiled.ports[k].place);
+  }
   compiled.places = places.size();
   for (size_t k = 0; k < compiled.ops.size(); ++k) {
     CompiledOp& op = compiled.ops[k];
@@ -248,9 +254,7 @@ at::Tensor TorchExecutor::LoadInput(TensorId id, const Slice& slice, int64_t fir
 // The samples that a port means.
 at::Tensor TorchExecutor::LoadInput(const CompiledPort& port, const Segment& segment,
                                     const Instruction& in, int64_t i) {
-  const auto per_body = static_cast<int64_t>(first_row_.size());
-  const int64_t m = in.microbatch.value(i);
-  const int64_t step = m < per_body && !in.microbatch.relative() ? i : m / per_body;
+  const int64_t step = StepOf(p_, in, i);
   Slice slice = *port.slice;
   // Without a slice of its own the port means the segment's rows.
   if (!segment.joint) slice[0] = segment.rows;
@@ -290,6 +294,7 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
         port.use == PortUse::kAccumulate || (port.use == PortUse::kAdd && in.accumulate);
     if (port.use == PortUse::kWrite || (port.use == PortUse::kAdd && !adds)) continue;
     live[at.place] = Whole(ref, at.slice, i);
+    if (at.copied) live[at.place] = live[at.place].clone();
     if (port.use != PortUse::kConsume) continue;
     const bool gradient = segment.phase == SegmentPhase::kUpdate && at.tensor != g_.clip_norm();
     if (gradient && options_.keep_gradients) {
@@ -311,7 +316,7 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
     at::Tensor& value = live[at.place];
     if (at.role == Role::kLoss) {
       const std::lock_guard lock(losses_mutex_);
-      losses_[options_.first_step + i] += value.item<double>();
+      losses_[options_.first_step + StepOf(p_, in, i)] += value.item<double>();
       continue;
     }
     const BufferRef ref = BufferOf(port, in);
@@ -338,7 +343,7 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   std::vector<at::Tensor> live = TakeInputs(segment, compiled, in, i);
   KernelContext context;
   context.batch = g_.batch();
-  context.step = options_.first_step + i;
+  context.step = options_.first_step + StepOf(p_, in, i);
   context.learning_rate =
       options_.schedule.At(context.step, options_.total_steps, options_.learning_rate);
   context.training = options_.training;

@@ -92,6 +92,7 @@ class TorchExecutor final : public Executor {
     TensorId tensor;
     Role role;
     SlicePtr slice;
+    bool copied = false;  // read, and written as another version: the kernel changes a copy
   };
   struct CompiledSegment {
     size_t places = 0;

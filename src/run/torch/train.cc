@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "program/lower/forward_only.h"
 #include "program/lower/lower.h"
+#include "program/unroll.h"
 #include "run/data/data_source.h"
 #include "run/rank_messages.h"
 #include "run/store/checkpoint.h"
@@ -87,7 +88,8 @@ class RankTrainer {
         messages_(communicator, rank, static_cast<int32_t>(training.program.devices.size())),
         listener_(listener),
         where_(where),
-        progress_(progress) {}
+        progress_(progress),
+        outside_(StepsOutsideBody(training.program)) {}
 
   Result<RunResult> Run() {
     HEDDLE_RETURN_IF_ERROR(Prepare());
@@ -112,6 +114,7 @@ class RankTrainer {
     if (!config_.resume.empty()) {
       HEDDLE_ASSIGN(values, Resume());
     }
+    HEDDLE_RETURN_IF_ERROR(CheckParts());
     HEDDLE_ASSIGN(data_, OpenData(config_.data, graph_, {options_.seed, config_.validation}));
     executor_ = std::make_unique<TorchExecutor>(program_, messages_.rank(), graph_, *data_,
                                                 options_, values);
@@ -166,12 +169,30 @@ class RankTrainer {
   static bool Due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
   // The next step after which something else is due.
-  int64_t NextStop() const {
+  int64_t StopAfter(int64_t step) const {
     int64_t next = config_.steps;
     for (const int64_t every : {config_.eval_every, config_.save_every}) {
-      if (every > 0) next = std::min(next, (done_ / every + 1) * every);
+      if (every > 0) next = std::min(next, (step / every + 1) * every);
     }
     return next;
+  }
+
+  // An asynchronous pipeline has to be filled and drained between two stops.
+  Status CheckParts() const {
+    if (outside_ == 0) return Ok();
+    for (int64_t step = done_; step < config_.steps;) {
+      const int64_t next = StopAfter(step);
+      if (next - step < outside_) {
+        return BadInput(
+            "--steps",
+            fmt::format("{} steps from {} to the next stop are too few", next - step, step),
+            fmt::format("this asynchronous pipeline needs {} to fill and drain; "
+                        "--eval-every and --save-every are stops too",
+                        outside_));
+      }
+      step = next;
+    }
+    return Ok();
   }
 
   // Steps are ordered in parts that take about half a second: rarely enough not to cost anything,
@@ -191,11 +212,14 @@ class RankTrainer {
       } else {
         constexpr double kPartSeconds = 0.5;
         const double wanted = step_seconds_ > 0 ? kPartSeconds / step_seconds_ : 1;
-        const int64_t until = NextStop();
+        const int64_t until = StopAfter(done_);
         order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, until - done_);
+        // An asynchronous pipeline is drained after each part: parts must not depend on time.
+        if (outside_ > 0) order.steps = until - done_;
         constexpr int64_t kToCalibrate = 3;
         if (emulation_ != nullptr && dilation_ == 0) {
-          order.steps = std::min(kToCalibrate, until - done_);
+          order.steps = std::min(std::max(kToCalibrate, 2 * outside_), until - done_);
+          if (until - done_ - order.steps < outside_) order.steps = until - done_;
         }
         order.dilation = dilation_;
         const bool stops = done_ + order.steps == until;
@@ -211,7 +235,7 @@ class RankTrainer {
   Status RunPart(int64_t steps) {
     executor_->StartAt(done_, samples_);
     WorkerOptions options;
-    options.repetitions = steps;
+    options.repetitions = steps - outside_;
     options.first_step = done_;
     options.start = Clock::now();
     options.progress = progress_;
@@ -277,10 +301,12 @@ class RankTrainer {
   }
 
   // When this device was done with each step.
-  static std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t steps) {
+  std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t steps) const {
     std::vector<double> ends(static_cast<size_t>(steps), 0);
+    const auto per_body = static_cast<int32_t>(program_.microbatch_rows.size());
     for (const TimelineEvent& event : events) {
-      double& end = ends[static_cast<size_t>(event.repetition)];
+      const int32_t step = outside_ > 0 ? event.microbatch / per_body : event.repetition;
+      double& end = ends[static_cast<size_t>(step)];
       end = std::max(end, event.end.value);
     }
     return ends;
@@ -456,6 +482,7 @@ class RankTrainer {
   const RunListener& listener_;
   const std::string& where_;
   WorkerProgress* progress_;
+  int64_t outside_;  // steps of each part before and after the body's repetitions
   TrainOptions options_;
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<TorchExecutor> executor_;
@@ -484,7 +511,11 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
   }
   Training training{&plan, &graph, config, {}, {}, nullptr};
   HEDDLE_ASSIGN(training.program, LowerPlan(plan, graph));
-  training.forward = ForwardOnly(training.program);
+  // Looking at held-out samples knows one version of the weights.
+  Plan flushed = plan;
+  flushed.async.reset();
+  HEDDLE_ASSIGN(const Program whole, LowerPlan(flushed, graph));
+  training.forward = ForwardOnly(whole);
   return training;
 }
 

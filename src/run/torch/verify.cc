@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "program/unroll.h"
 #include "run/data/synthetic.h"
 #include "run/torch/device_threads.h"
 #include "run/torch/reference.h"
@@ -81,10 +82,12 @@ Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
   const std::unique_ptr<DataSource> data = MakeSyntheticData(graph, {.seed = train.seed});
   const Executors executors = MakeExecutors(program, graph, *data, train);
   HEDDLE_RETURN_IF_ERROR(RunThreads(program, options.steps, executors));
-  const Trained expected = TrainDirectly(graph, options.train, options.steps, GroupsOf(program));
+  const int64_t steps = options.steps + StepsOutsideBody(program);
+  const Trained expected =
+      TrainDirectly(graph, options.train, steps, GroupsOf(program), options.ages);
   Comparison comparison(options.tolerance);
   Verification& result = comparison.result();
-  for (int64_t step = 0; step < options.steps; ++step) {
+  for (int64_t step = 0; step < steps; ++step) {
     double loss = 0;
     for (const auto& executor : executors) loss += executor->TakeLoss(step);
     const double reference = expected.losses[static_cast<size_t>(step)];

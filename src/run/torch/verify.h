@@ -9,9 +9,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/graph.h"
+#include "program/plan/plan.h"
 #include "program/program.h"
 #include "run/train_options.h"
 
@@ -19,7 +21,8 @@ namespace heddle {
 
 struct VerifyOptions {
   int64_t steps = 3;
-  double tolerance = 1e-9;  // relative to the largest element of the tensor compared
+  std::vector<LayerAge> ages;  // of an asynchronous plan (plan.h); its ends are steps on top
+  double tolerance = 1e-9;     // relative to the largest element of the tensor compared
   TrainOptions train;
 };
 
