@@ -12,15 +12,19 @@
 namespace heddle {
 namespace {
 
-void BM_EmulatedAgainstSimulated(benchmark::State& state, const std::string& strategy,
-                                 const std::string& cluster, int microbatches) {
+struct Case {
+  std::string options;  // of heddle plan: model, batch, microbatches
+  std::string strategy;
+  std::string cluster;
+};
+
+void BM_EmulatedAgainstSimulated(benchmark::State& state, const Case& one) {
   const std::string heddle = HEDDLE_BINARY;
   const std::string folder = "/tmp/heddle-emulation-bench";
   const std::string clusters = std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/";
-  OutputOf("rm -rf " + folder + "; mkdir -p " + folder + "; " + heddle +
-           " plan --model 'tiny-gpt?layers=14' --batch 32 --microbatches " +
-           std::to_string(microbatches) + " --strategy " + strategy + " --cluster " + clusters +
-           cluster + ".toml -o " + folder + "/plan.json");
+  OutputOf("rm -rf " + folder + "; mkdir -p " + folder + "; " + heddle + " plan " + one.options +
+           " --strategy " + one.strategy + " --cluster " + clusters + one.cluster + ".toml -o " +
+           folder + "/plan.json");
   for (auto _ : state) {
     const std::string output =
         OutputOf("rm -rf " + folder + "/run; " + heddle + " run " + folder +
@@ -43,21 +47,31 @@ void BM_EmulatedAgainstSimulated(benchmark::State& state, const std::string& str
   }
 }
 
-#define HEDDLE_EMULATE(name, strategy, cluster, microbatches)                           \
-  BENCHMARK_CAPTURE(BM_EmulatedAgainstSimulated, name, strategy, cluster, microbatches) \
-      ->UseManualTime()                                                                 \
-      ->Unit(benchmark::kMillisecond)                                                   \
+// Pipelines and data parallelism.
+std::string Gpt(int microbatches) {
+  return "--model 'tiny-gpt?layers=14' --batch 32 --microbatches " + std::to_string(microbatches);
+}
+// Divided tensors beside data parallelism.
+std::string Wide() { return "--model 'mlp?layers=4&hidden=1024&inputs=1024' --batch 32"; }
+
+#define HEDDLE_EMULATE(name, options, strategy, cluster)                                 \
+  BENCHMARK_CAPTURE(BM_EmulatedAgainstSimulated, name, Case{options, strategy, cluster}) \
+      ->UseManualTime()                                                                  \
+      ->Unit(benchmark::kMillisecond)                                                    \
       ->Iterations(1)
-HEDDLE_EMULATE(dp_4, "dp", "mixed4", 2);
-HEDDLE_EMULATE(gpipe_4, "gpipe", "mixed4", 8);
-HEDDLE_EMULATE(one_f_one_b_4, "1f1b", "mixed4", 8);
-HEDDLE_EMULATE(interleaved_4, "interleaved", "mixed4", 8);
-HEDDLE_EMULATE(pipeline_4, "pipeline", "mixed4", 8);
-HEDDLE_EMULATE(dp_8, "dp", "equal8", 2);
-HEDDLE_EMULATE(gpipe_8, "gpipe", "equal8", 8);
-HEDDLE_EMULATE(one_f_one_b_8, "1f1b", "equal8", 8);
-HEDDLE_EMULATE(interleaved_8, "interleaved", "equal8", 8);
-HEDDLE_EMULATE(pipeline_8, "pipeline", "equal8", 8);
+HEDDLE_EMULATE(dp_4, Gpt(2), "dp", "mixed4");
+HEDDLE_EMULATE(gpipe_4, Gpt(8), "gpipe", "mixed4");
+HEDDLE_EMULATE(one_f_one_b_4, Gpt(8), "1f1b", "mixed4");
+HEDDLE_EMULATE(interleaved_4, Gpt(8), "interleaved", "mixed4");
+HEDDLE_EMULATE(pipeline_4, Gpt(8), "pipeline", "mixed4");
+HEDDLE_EMULATE(dp_8, Gpt(2), "dp", "equal8");
+HEDDLE_EMULATE(gpipe_8, Gpt(8), "gpipe", "equal8");
+HEDDLE_EMULATE(one_f_one_b_8, Gpt(8), "1f1b", "equal8");
+HEDDLE_EMULATE(interleaved_8, Gpt(8), "interleaved", "equal8");
+HEDDLE_EMULATE(pipeline_8, Gpt(8), "pipeline", "equal8");
+HEDDLE_EMULATE(spmd_4, Wide(), "spmd", "mixed4");
+HEDDLE_EMULATE(spmd_dp_4, Wide(), "dp", "mixed4");
+HEDDLE_EMULATE(spmd_dp_proportional_4, Wide(), "dp-proportional", "mixed4");
 #undef HEDDLE_EMULATE
 
 }  // namespace
