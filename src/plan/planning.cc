@@ -343,6 +343,8 @@ Result<Plan> Best::Take() && {
       if (a.fits() != b.fits()) return a.fits();
       return a.iteration_seconds < b.iteration_seconds;
     });
+    constexpr size_t kMostTold = 6;
+    if (told_.size() > kMostTold) told_.resize(kMostTold);
     plan_->search.tried = std::move(told_);
     return *std::move(plan_);
   }

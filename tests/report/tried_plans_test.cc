@@ -31,6 +31,13 @@ TEST(TriedPlansTest, WhatDoesNotFit) {
                                               "needs 24.0 MiB on a:0, which has 12.0 MiB."));
 }
 
+TEST(TriedPlansTest, MemoryThatNobodyAskedFor) {
+  std::vector<TriedPlan> tried = TwoPlans();
+  tried[1].fullest.clear();
+  tried[1].peak_bytes = tried[1].capacity_bytes = 0;
+  EXPECT_THAT(TriedText(tried, {}), HasSubstr("12.5 ms   12.0 ms   500 us  -\n"));
+}
+
 TEST(TriedPlansTest, NoDifference) {
   std::vector<TriedPlan> tried = TwoPlans();
   tried[1].iteration_seconds = tried[0].iteration_seconds;

@@ -4,11 +4,37 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "plan/spmd/spmd_planner.h"
 
 namespace heddle {
 namespace {
+
+// The part of all devices' memory that any plan needs at the end of forward: every activation that
+// backward reads, every parameter and its state, each at least once.
+double LeastFill(const Planning& planning, int64_t microbatches) {
+  const Graph& graph = planning.graph;
+  std::set<TensorId> kept;
+  for (const Op& op : graph.ops()) {
+    const bool backward = op.phase == Phase::kBackwardInput || op.phase == Phase::kBackwardWeight;
+    for (const Operand& input : op.inputs) {
+      if (backward && graph.tensor(input.tensor).role == Role::kActivation) {
+        kept.insert(input.tensor);
+      }
+    }
+  }
+  double activations = 0, weights = 0, memory = 0;
+  for (const TensorId id : kept) activations += static_cast<double>(graph.tensor(id).bytes().value);
+  for (const Tensor& tensor : graph.tensors()) {
+    const bool held = tensor.role == Role::kParameter || tensor.role == Role::kState;
+    if (held) weights += static_cast<double>(tensor.bytes().value);
+  }
+  for (int device = 0; device < planning.cluster->device_count(); ++device) {
+    memory += static_cast<double>(planning.type_of(device).memory.value);
+  }
+  return (activations / static_cast<double>(microbatches) + weights) / memory;
+}
 
 // The search for a part of the batch. It counts sums of gradients and updates in every microbatch
 // though they come once: the plans fit, and are not sure to be the best.
@@ -66,14 +92,25 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   }
   Best best(planning);
   std::optional<Error> refused;
-  HEDDLE_ASSIGN(bool fits, TryPrograms(planning, given.value_or(1), best, refused));
-  // The most microbatches first: if even they need too much, so do fewer.
+  bool fits = false;
+  const bool in_parts = !given && LeastFill(planning, 1) > 1;
+  if (!in_parts) {
+    HEDDLE_ASSIGN(fits, TryPrograms(planning, given.value_or(1), best, refused));
+  }
+  // The most microbatches first: if even they need too much, so do fewer, and a search that finds
+  // nothing takes longest. It is not worth a try where memory would be nearly full at best.
   if (!fits && !given) {
-    for (const int64_t microbatches : {8, 4, 2}) {
-      if (batch % microbatches != 0) continue;
+    constexpr int64_t kMost = 8;
+    constexpr double kNearlyFull = 0.75;
+    for (int64_t microbatches = kMost; microbatches > 1; microbatches /= 2) {
+      const bool hopeless = microbatches < kMost && LeastFill(planning, microbatches) > kNearlyFull;
+      if (batch % microbatches != 0 || hopeless) continue;
       HEDDLE_ASSIGN(fits, TryPrograms(planning, microbatches, best, refused));
       if (!fits) break;
     }
+  }
+  if (best.tried() == 0 && !refused) {  // no number of microbatches divides the batch
+    HEDDLE_ASSIGN(fits, TryPrograms(planning, 1, best, refused));
   }
   if (best.tried() == 0 && refused) return *std::move(refused);
   return std::move(best).Take();
