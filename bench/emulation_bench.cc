@@ -52,7 +52,10 @@ std::string Gpt(int microbatches) {
   return "--model 'tiny-gpt?layers=14' --batch 32 --microbatches " + std::to_string(microbatches);
 }
 // Divided tensors beside data parallelism.
-std::string Wide() { return "--model 'mlp?layers=4&hidden=1024&inputs=1024' --batch 32"; }
+std::string Vgg() { return "--model 'vgg19?width=8&hidden=512&image=32&classes=100' --batch 32"; }
+std::string Experts() {
+  return "--model 'tiny-moe?layers=2&hidden=64&heads=4&seq=32&vocab=256&experts=8' --batch 32";
+}
 
 #define HEDDLE_EMULATE(name, options, strategy, cluster)                                 \
   BENCHMARK_CAPTURE(BM_EmulatedAgainstSimulated, name, Case{options, strategy, cluster}) \
@@ -69,9 +72,12 @@ HEDDLE_EMULATE(gpipe_8, Gpt(8), "gpipe", "equal8");
 HEDDLE_EMULATE(one_f_one_b_8, Gpt(8), "1f1b", "equal8");
 HEDDLE_EMULATE(interleaved_8, Gpt(8), "interleaved", "equal8");
 HEDDLE_EMULATE(pipeline_8, Gpt(8), "pipeline", "equal8");
-HEDDLE_EMULATE(spmd_4, Wide(), "spmd", "mixed4");
-HEDDLE_EMULATE(spmd_dp_4, Wide(), "dp", "mixed4");
-HEDDLE_EMULATE(spmd_dp_proportional_4, Wide(), "dp-proportional", "mixed4");
+HEDDLE_EMULATE(spmd_vgg_4, Vgg(), "spmd", "office4");
+HEDDLE_EMULATE(dp_vgg_4, Vgg(), "dp", "office4");
+HEDDLE_EMULATE(dp_proportional_vgg_4, Vgg(), "dp-proportional", "office4");
+HEDDLE_EMULATE(spmd_moe_4, Experts(), "spmd", "office4");
+HEDDLE_EMULATE(dp_moe_4, Experts(), "dp", "office4");
+HEDDLE_EMULATE(dp_proportional_moe_4, Experts(), "dp-proportional", "office4");
 #undef HEDDLE_EMULATE
 
 }  // namespace

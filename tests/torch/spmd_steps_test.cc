@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "plan/spmd/spmd_planner.h"
+#include "plan/spmd_cases.h"
 #include "program/lower/spmd_schedule.h"
 #include "run/data/synthetic.h"
 #include "run/local_communicator.h"
@@ -214,6 +216,29 @@ TEST(SpmdStepsTest, EveryInstructionOfRandomPlans) {
       EXPECT_GT(Lockstep(RandomSpmdPlan(graph, FlatMesh(3), seed), graph).Run(), 20) << seed;
       EXPECT_GT(Lockstep(RandomSpmdPlan(graph, kTwoByTwo, seed), graph).Run(), 20) << seed;
       if (HasFailure()) return;
+    }
+  }
+}
+
+// What the planner finds on a slow mixed cluster, on one axis and on two.
+TEST(SpmdStepsTest, EveryInstructionOfPlansFound) {
+  const Cluster cluster = ClusterOf({.nodes = 2,
+                                     .devices = 2,
+                                     .flops = 4e9,
+                                     .slower = 2.5,
+                                     .inside = 4e9,
+                                     .memory = 1e9,
+                                     .memory_rate = 20e9});
+  for (const char* model : {kMlp, kGpt}) {
+    PlanOptions options;
+    options.model = model;
+    options.batch = 8;
+    options.clip = 0.1;
+    const Planning planning = Planning::Make(options, cluster, nullptr).value();
+    const Graph graph = Tiny(model, 8);
+    const std::vector<SpmdCandidate> found = PlanSpmd(planning).value();
+    for (const SpmdCandidate& candidate : found) {
+      EXPECT_GT(Lockstep(candidate.plan, graph).Run(), 10) << model << ", " << candidate.how;
     }
   }
 }
