@@ -107,6 +107,22 @@ TEST(SpmdPlanner, TakesTheBatchInPartsWhenActivationsDoNotFit) {
   EXPECT_THAT(plan().error().what, testing::HasSubstr("too much"));
 }
 
+// The whole batch fits only when the slow devices take as much as the fast ones, which are 2.5
+// times faster.
+TEST(SpmdPlanner, TakesTheBatchInPartsWhereThatIsFaster) {
+  const Cluster cluster = ClusterOf(
+      {.nodes = 2, .devices = 2, .flops = 1e10, .slower = 2.5, .inside = 4e9, .memory = 2.2e6});
+  PlanOptions options;
+  options.model = "mlp?layers=4&inputs=64&hidden=64&outputs=16";
+  options.batch = 4096;
+  options.optimizer = Optimizer::kSgd;
+  const Plan best = PlanSpmdStrategy(Planning::Make(options, cluster, nullptr).value()).value();
+  options.microbatches = 1;
+  const Plan at_once = PlanSpmdStrategy(Planning::Make(options, cluster, nullptr).value()).value();
+  EXPECT_GT(best.microbatches, 1);
+  EXPECT_LT(best.estimate.iteration_seconds, 0.8 * at_once.estimate.iteration_seconds);
+}
+
 TEST(SpmdPlanner, SaysWhatLacksWhenNothingFits) {
   const Cluster cluster = ClusterOf({.nodes = 1, .devices = 2, .memory = 20e6});
   const auto found = Plans("mlp?layers=4&inputs=3072&hidden=3072&outputs=3072", 64, cluster);

@@ -80,6 +80,20 @@ Result<bool> TryPrograms(const Planning& planning, int64_t microbatches, Best& b
   return TryCandidates(planning, std::move(candidates).value(), microbatches, best);
 }
 
+// The most microbatches first: if even they need too much, so do fewer, and a search that finds
+// nothing takes longest. Fewer are not worth a try where memory would be nearly full at best.
+Status TryParts(const Planning& planning, Best& best, std::optional<Error>& refused) {
+  constexpr int64_t kMost = 8;
+  constexpr double kNearlyFull = 0.75;
+  for (int64_t microbatches = kMost; microbatches > 1; microbatches /= 2) {
+    const bool hopeless = microbatches < kMost && LeastFill(planning, microbatches) > kNearlyFull;
+    if (planning.options.batch % microbatches != 0 || hopeless) continue;
+    HEDDLE_ASSIGN(const bool fits, TryPrograms(planning, microbatches, best, refused));
+    if (!fits) break;
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<Plan> PlanSpmdStrategy(const Planning& planning) {
@@ -93,24 +107,22 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   Best best(planning);
   std::optional<Error> refused;
   bool fits = false;
-  const bool in_parts = !given && LeastFill(planning, 1) > 1;
-  if (!in_parts) {
+  const double fill = LeastFill(planning, 1);
+  if (given || fill <= 1) {
     HEDDLE_ASSIGN(fits, TryPrograms(planning, given.value_or(1), best, refused));
   }
-  // The most microbatches first: if even they need too much, so do fewer, and a search that finds
-  // nothing takes longest. It is not worth a try where memory would be nearly full at best.
-  if (!fits && !given) {
-    constexpr int64_t kMost = 8;
-    constexpr double kNearlyFull = 0.75;
-    for (int64_t microbatches = kMost; microbatches > 1; microbatches /= 2) {
-      const bool hopeless = microbatches < kMost && LeastFill(planning, microbatches) > kNearlyFull;
-      if (batch % microbatches != 0 || hopeless) continue;
-      HEDDLE_ASSIGN(fits, TryPrograms(planning, microbatches, best, refused));
-      if (!fits) break;
+  constexpr double kTight = 0.4;
+  if (!given && fits && fill > kTight) {
+    // It may fit at once only because fast devices have little: in parts it may be faster.
+    for (const int64_t microbatches : {2, 4}) {
+      if (batch % microbatches != 0) continue;
+      HEDDLE_RETURN_IF_ERROR(TryPrograms(planning, microbatches, best, refused));
     }
+  } else if (!given && !fits) {
+    HEDDLE_RETURN_IF_ERROR(TryParts(planning, best, refused));
   }
   if (best.tried() == 0 && !refused) {  // no number of microbatches divides the batch
-    HEDDLE_ASSIGN(fits, TryPrograms(planning, 1, best, refused));
+    HEDDLE_RETURN_IF_ERROR(TryPrograms(planning, 1, best, refused));
   }
   if (best.tried() == 0 && refused) return *std::move(refused);
   return std::move(best).Take();
