@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/program_source.h"
+#include "cli/spmd_exchanges.h"
 #include "cli/spmd_text.h"
 #include "report/summary.h"
 
@@ -25,8 +26,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
   if (!terminal.json) {
     if (loaded.plan.spmd) {
       const Graph& graph = loaded.planning->graph;
-      terminal.Print(SpmdText(loaded.plan, graph, terminal.style()) + "\n" +
-                     ExchangesText(loaded.plan, graph, *loaded.cluster, terminal.style()) + "\n");
+      terminal.Print(SpmdExplanation(loaded.plan, graph, *loaded.cluster, terminal.style()) + "\n");
     }
     terminal.Print(
         ExplainText(loaded.plan, evaluation.simulation, *loaded.cluster, terminal.style()));
@@ -37,6 +37,10 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
   json.erase("cluster");
   json["bottleneck"] = BottleneckSentence(evaluation.simulation, *loaded.cluster);
   json["devices"] = DevicesJson(evaluation.simulation);
+  if (loaded.plan.spmd) {
+    const Graph& graph = loaded.planning->graph;
+    json["exchanges"] = ExchangesJson(ExchangesOf(loaded.plan, graph, *loaded.cluster), graph);
+  }
   terminal.PrintJson(json);
   return Ok();
 }

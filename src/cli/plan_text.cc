@@ -105,6 +105,12 @@ std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& sty
       fmt::format("planned in  {}, {} simulated\n", ToText(Seconds{plan.search.planning_seconds}),
                   Counted(plan.search.candidates, "candidate", "candidates"));
   for (const std::string& note : plan.search.notes) out += "note        " + note + "\n";
+  for (size_t k = 1; k < plan.search.tried.size(); ++k) {
+    const TriedPlan& tried = plan.search.tried[k];
+    out +=
+        fmt::format("{}   {}, {}{}\n", k == 1 ? "runner-up" : "         ", tried.how,
+                    ToText(Seconds{tried.iteration_seconds}), tried.fits() ? "" : ", does not fit");
+  }
   return out;
 }
 

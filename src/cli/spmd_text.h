@@ -1,5 +1,5 @@
-// An SPMD plan as a table: for each run of layers that are treated alike, how its weights are
-// stored, along which letters its ops are divided, and what is exchanged.
+// An SPMD plan as tables: for each run of layers that are treated alike, in short as `plan` prints
+// it, and in full as `explain` does.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace heddle {
 
+// How weights are stored, along which letters ops are divided, what is exchanged; then the ratios.
 // REQUIRES of both: plan.spmd.
 std::string SpmdText(const Plan& plan, const Graph& graph, const TableStyle& style);
 
-// The exchanges that take longest, each by itself on an idle network.
-std::string ExchangesText(const Plan& plan, const Graph& graph, const Cluster& cluster,
-                          const TableStyle& style);
+// The state of every tensor, every exchange with its bytes, its group and its time, the ratios.
+std::string SpmdExplanation(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                            const TableStyle& style);
 
 }  // namespace heddle

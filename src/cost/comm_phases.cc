@@ -56,6 +56,7 @@ void CommPhases::AddPhase(std::span<const Message> messages, double repeats) {
     const Route& route = cluster_.RouteBetween(message.from, message.to);
     alpha = std::max(alpha, route.latency);
     loads.Add(route, message.bytes);
+    Count(message, repeats);
   }
   AddLoads(loads, alpha, repeats);
 }
@@ -65,6 +66,7 @@ void CommPhases::AddPipelined(std::span<const Message> messages, Seconds latency
   for (const Message& message : messages) {
     if (message.bytes <= 0) continue;
     loads.Add(cluster_.RouteBetween(message.from, message.to), message.bytes);
+    Count(message, 1);
   }
   AddLoads(loads, latency, 1);
 }
@@ -75,10 +77,21 @@ void CommPhases::AddLoads(WireLoads& loads, Seconds latency, double repeats) {
   loads_.Add(loads.Merged(), repeats);
 }
 
+void CommPhases::Count(const Message& message, double repeats) {
+  if (!counts_traffic_ || message.from == message.to) return;
+  traffic_[message.from].sent += message.bytes * repeats;
+  traffic_[message.to].received += message.bytes * repeats;
+}
+
 CommCost CommPhases::Finish() && {
   // The sum is at least both others, but for rounding.
   const Seconds seconds = std::max({seconds_, latency_, loads_.Longest(cluster_)});
-  return {latency_, seconds, loads_.Merged()};
+  CommCost cost{latency_, seconds, loads_.Merged(), {}};
+  for (auto& [device, traffic] : traffic_) {
+    traffic.device = device;
+    cost.traffic.push_back(traffic);
+  }
+  return cost;
 }
 
 }  // namespace heddle

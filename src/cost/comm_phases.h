@@ -8,6 +8,7 @@
 // the longest latency among the routes of its messages.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -39,7 +40,8 @@ class WireLoads {
 
 class CommPhases {
  public:
-  explicit CommPhases(const Cluster& cluster) : cluster_(cluster) {}
+  explicit CommPhases(const Cluster& cluster, bool counts_traffic = false)
+      : cluster_(cluster), counts_traffic_(counts_traffic) {}
 
   // Messages of no bytes, or from a device to itself, are not sent.
   void AddPhase(std::span<const Message> messages, double repeats = 1);
@@ -56,11 +58,14 @@ class CommPhases {
 
  private:
   void AddLoads(WireLoads& loads, Seconds latency, double repeats);
+  void Count(const Message& message, double repeats);
 
   const Cluster& cluster_;
+  bool counts_traffic_;
   Seconds latency_;
   Seconds seconds_;
   WireLoads loads_;
+  std::map<DeviceId, DeviceTraffic> traffic_;
 };
 
 }  // namespace heddle

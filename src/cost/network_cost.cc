@@ -94,7 +94,7 @@ std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view nam
 // alpha + S / bandwidth of the narrowest wire (cut-through).
 CommCost NetworkCost::Transfer(DeviceId from, DeviceId to, Bytes bytes) const {
   HEDDLE_CHECK(bytes.value >= 0);
-  CommPhases phases(*cluster_);
+  CommPhases phases(*cluster_, counts_traffic_);
   const Message message{from, to, static_cast<double>(bytes.value)};
   phases.AddPhase({&message, 1});
   return std::move(phases).Finish();
@@ -106,7 +106,7 @@ CommCost NetworkCost::Collective(const CollectiveRequest& request) const {
   const bool nothing = std::all_of(request.sizes.begin(), request.sizes.end(),
                                    [](Bytes size) { return size.value == 0; });
   if (nothing || request.group.size() == 1) return {};
-  CommPhases phases(*cluster_);
+  CommPhases phases(*cluster_, counts_traffic_);
   switch (request.algorithm) {
     case CollectiveAlgorithm::kRing:
       AddRing(request, phases);

@@ -46,10 +46,17 @@ struct WireLoad {
   double bytes = 0;
 };
 
+// What a device sends and receives, parts that it passes on included.
+struct DeviceTraffic {
+  DeviceId device;
+  double sent = 0, received = 0;  // bytes
+};
+
 struct CommCost {
-  Seconds latency;              // the part that does not depend on bandwidth
-  Seconds seconds;              // in all, when nothing else uses the network
-  std::vector<WireLoad> loads;  // each wire once, in order of id
+  Seconds latency;                     // the part that does not depend on bandwidth
+  Seconds seconds;                     // in all, when nothing else uses the network
+  std::vector<WireLoad> loads;         // each wire once, in order of id
+  std::vector<DeviceTraffic> traffic;  // each device once, in order of id; where it is counted
 };
 
 struct CollectiveRequest {
@@ -68,7 +75,9 @@ double BytesMoved(CollectiveKind kind, size_t members, double bytes);
 
 class NetworkCost {
  public:
-  explicit NetworkCost(const Cluster& cluster) : cluster_(&cluster) {}
+  // Traffic by device is counted only where somebody wants to know: searches do not.
+  explicit NetworkCost(const Cluster& cluster, bool counts_traffic = false)
+      : cluster_(&cluster), counts_traffic_(counts_traffic) {}
 
   CommCost Transfer(DeviceId from, DeviceId to, Bytes bytes) const;
   CommCost Collective(const CollectiveRequest& request) const;
@@ -84,6 +93,7 @@ class NetworkCost {
 
  private:
   const Cluster* cluster_;
+  bool counts_traffic_;
 };
 
 }  // namespace heddle

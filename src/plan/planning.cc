@@ -295,7 +295,8 @@ Result<Best::Outcome> Best::Try(Plan plan) {
   return Consider(std::move(plan), evaluation);
 }
 
-Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans) {
+Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans,
+                                                std::vector<std::string> how) {
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
   const Seconds limit{seconds()};
   ForEachOnTwoThreads(plans.size(), [&](size_t k) {
@@ -304,6 +305,7 @@ Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans) {
   std::vector<Outcome> outcomes;
   for (size_t k = 0; k < plans.size(); ++k) {
     if (!evaluations[k]->ok()) return evaluations[k]->error();
+    if (!how.empty()) Tell(std::move(how[k]), evaluations[k]->value());
     outcomes.push_back(Consider(std::move(plans[k]), evaluations[k]->value()));
   }
   return outcomes;
@@ -328,6 +330,27 @@ Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
   return Outcome::kFastest;
 }
 
+void Best::Tell(std::string how, const Evaluation& evaluation) {
+  TriedPlan tried;
+  tried.how = std::move(how);
+  tried.iteration_seconds = evaluation.simulation.iteration.value;
+  for (const DeviceUse& use : evaluation.simulation.devices) {
+    tried.compute_seconds = std::max(tried.compute_seconds, use.busy.value);
+  }
+  const std::vector<Bytes> capacities = CapacitiesOf(evaluation.program, *planning_.cluster);
+  double fullest = -1;
+  for (size_t d = 0; d < evaluation.verdict.memory.size(); ++d) {
+    const int64_t peak = evaluation.verdict.memory[d].peak.value;
+    const double fill = static_cast<double>(peak) / static_cast<double>(capacities[d].value);
+    if (fill <= fullest) continue;
+    fullest = fill;
+    tried.fullest = evaluation.program.devices[d].name;
+    tried.peak_bytes = peak;
+    tried.capacity_bytes = capacities[d].value;
+  }
+  told_.push_back(std::move(tried));
+}
+
 double Best::seconds() const {
   return plan_ ? plan_->estimate.iteration_seconds : std::numeric_limits<double>::infinity();
 }
@@ -338,6 +361,13 @@ Result<Plan> Best::Take() && {
     FillEstimate(planning_, evaluation, *plan_);
     plan_->search.candidates = tried_;
     plan_->search.notes = std::move(notes_);
+    std::stable_sort(told_.begin(), told_.end(), [](const TriedPlan& a, const TriedPlan& b) {
+      if (a.fits() != b.fits()) return a.fits();
+      return a.iteration_seconds < b.iteration_seconds;
+    });
+    constexpr size_t kMostTold = 6;
+    if (told_.size() > kMostTold) told_.resize(kMostTold);
+    plan_->search.tried = std::move(told_);
     return *std::move(plan_);
   }
   if (refused_) return *std::move(refused_);

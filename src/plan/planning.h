@@ -100,8 +100,9 @@ class Best {
 
   enum class Outcome : uint8_t { kDoesNotFit, kSlower, kFastest };
   Result<Outcome> Try(Plan plan);
-  // The same for several, evaluated by two threads.
-  Result<std::vector<Outcome>> TryAll(std::vector<Plan> plans);
+  // The same for several, evaluated by two threads. With `how` they were made, one for each, the
+  // plan taken will tell of the others.
+  Result<std::vector<Outcome>> TryAll(std::vector<Plan> plans, std::vector<std::string> how = {});
   double seconds() const;  // of the best so far; infinite when there is none
   void Note(std::string note) { notes_.push_back(std::move(note)); }
   int64_t tried() const { return tried_; }
@@ -110,6 +111,7 @@ class Best {
 
  private:
   Outcome Consider(Plan plan, const Evaluation& evaluation);
+  void Tell(std::string how, const Evaluation& evaluation);
 
   const Planning& planning_;
   std::optional<Plan> plan_;
@@ -117,6 +119,7 @@ class Best {
   Bytes least_lack_;
   int64_t tried_ = 0;
   std::vector<std::string> notes_;
+  std::vector<TriedPlan> told_;
 };
 
 }  // namespace heddle

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "report/text_width.h"
+#include "report/tried_plans.h"
 
 namespace heddle {
 namespace {
@@ -110,46 +112,79 @@ std::string Heading(const Plan& plan, const Cluster& cluster) {
   return text + fmt::format(", {}", NameOf(plan.dtype));
 }
 
-TextTable DeviceTable(const Plan& plan, const Simulation& simulation) {
-  const std::map<std::string, Place> places = PlacesOf(plan);
+// A row for each device: what `place` says of it after its name, then how it is used.
+TextTable DeviceRows(const Plan& plan, const Simulation& simulation, std::vector<Column> columns,
+                     const std::function<std::vector<std::string>(const std::string&)>& place) {
   std::map<std::string, const Estimate::Memory*> memory;
   for (const Estimate::Memory& entry : plan.estimate.memory) memory[entry.device] = &entry;
-
-  TextTable table({{"device"},
-                   {"stage", Align::kRight},
-                   {"layers", Align::kRight},
-                   {"busy", Align::kRight},
-                   {"idle", Align::kRight},
-                   {"sent", Align::kRight},
-                   {"received", Align::kRight},
-                   {"peak memory", Align::kRight},
-                   {"capacity", Align::kRight}});
+  for (const char* title : {"busy", "idle", "sent", "received", "peak memory", "capacity"}) {
+    columns.push_back({title, Align::kRight});
+  }
+  TextTable table(std::move(columns));
   for (const DeviceUse& use : simulation.devices) {
-    const auto place = places.find(use.device);
-    const auto entry = memory.find(use.device);
-    std::vector<std::string> row = {use.device,
-                                    "-",
-                                    "-",
-                                    ToText(use.busy),
-                                    Percent(ShareOf(use.idle.value, simulation.iteration.value)),
-                                    ToText(use.sent),
-                                    ToText(use.received),
-                                    "-",
-                                    "-"};
-    if (place != places.end()) {
-      row[1] = place->second.stage;
-      row[2] = place->second.layers;
+    std::vector<std::string> row = {use.device};
+    for (std::string& cell : place(use.device)) row.push_back(std::move(cell));
+    for (std::string cell :
+         {ToText(use.busy), Percent(ShareOf(use.idle.value, simulation.iteration.value)),
+          ToText(use.sent), ToText(use.received)}) {
+      row.push_back(std::move(cell));
     }
+    const auto entry = memory.find(use.device);
     Tone tone = Tone::kPlain;
-    if (entry != memory.end()) {
+    if (entry == memory.end()) {
+      row.insert(row.end(), {"-", "-"});
+    } else {
       const Estimate::Memory& m = *entry->second;
-      row[7] = ToText(Bytes{m.peak_bytes});
-      row[8] = ToText(Bytes{m.capacity_bytes});
+      row.push_back(ToText(Bytes{m.peak_bytes}));
+      row.push_back(ToText(Bytes{m.capacity_bytes}));
       if (m.peak_bytes > m.capacity_bytes) tone = Tone::kBad;
     }
     table.AddRow(std::move(row), tone);
   }
   return table;
+}
+
+// The part of what an SPMD plan divides, by ratio vector.
+std::vector<double> SharesOf(const SpmdPlan& spmd, size_t node, size_t place) {
+  const size_t vectors = std::max(spmd.ratios[0].size(), spmd.ratios[1].size());
+  std::vector<double> shares(vectors, 1);
+  for (size_t k = 0; k < vectors; ++k) {
+    if (k < spmd.ratios[0].size()) shares[k] *= spmd.ratios[0][k][node];
+    if (k < spmd.ratios[1].size()) shares[k] *= spmd.ratios[1][k][place];
+  }
+  return shares;
+}
+
+// Under SPMD the columns stage and layers say instead which part a device has.
+TextTable SpmdDeviceTable(const Plan& plan, const Simulation& simulation) {
+  const SpmdPlan& spmd = *plan.spmd;
+  std::map<std::string, std::vector<double>> shares;
+  for (size_t node = 0; node < spmd.mesh.size(); ++node) {
+    for (size_t place = 0; place < spmd.mesh[node].size(); ++place) {
+      shares[spmd.mesh[node][place]] = SharesOf(spmd, node, place);
+    }
+  }
+  std::vector<Column> columns = {{"device"}};
+  for (size_t k = 0; k < shares.begin()->second.size(); ++k) {
+    columns.push_back({k == 0 ? "share" : fmt::format("share '{}", k), Align::kRight});
+  }
+  return DeviceRows(plan, simulation, std::move(columns), [&](const std::string& device) {
+    std::vector<std::string> cells;
+    for (const double share : shares.at(device)) cells.push_back(fmt::format("{:.3f}", share));
+    return cells;
+  });
+}
+
+TextTable DeviceTable(const Plan& plan, const Simulation& simulation) {
+  if (plan.spmd) return SpmdDeviceTable(plan, simulation);
+  const std::map<std::string, Place> places = PlacesOf(plan);
+  return DeviceRows(plan, simulation,
+                    {{"device"}, {"stage", Align::kRight}, {"layers", Align::kRight}},
+                    [&](const std::string& device) -> std::vector<std::string> {
+                      const auto place = places.find(device);
+                      if (place == places.end()) return {"-", "-"};
+                      return {place->second.stage, place->second.layers};
+                    });
 }
 
 std::string SearchSentence(const SearchReport& search) {
@@ -230,6 +265,7 @@ std::string ExplainText(const Plan& plan, const Simulation& simulation, const Cl
   }
   out += paragraph(SearchSentence(plan.search));
   for (const std::string& note : plan.search.notes) out += paragraph("- " + note);
+  if (plan.search.tried.size() > 1) out += "\n" + TriedText(plan.search.tried, style);
   return out;
 }
 

@@ -57,7 +57,7 @@ Compiler::Compiler(const Program& program, const std::vector<DeviceId>& devices,
       cluster_(cluster),
       seconds_(seconds),
       model_(model),
-      network_(cluster),
+      network_(cluster, /*counts_traffic=*/true),
       relative_(IsRelative(program)),
       communicated_(program.devices.size(), std::vector<bool>(program.tensors.size())),
       waits_(program.devices.size()),
@@ -287,7 +287,13 @@ int32_t Compiler::CollectiveFlow(int32_t device, const Instruction& in) {
     const CollectiveShape& shape = p_.shapes[static_cast<size_t>(in.shape)];
     sizes = CollectiveSizes(in.kind, shape, Bytes{bytes});
   }
-  found->second = AddFlow(network_.Collective({in.kind, group, sizes, in.algorithm, in.tag}));
+  const CommCost cost = network_.Collective({in.kind, group, sizes, in.algorithm, in.tag});
+  found->second = AddFlow(cost);
+  for (const DeviceTraffic& traffic : cost.traffic) {
+    const auto rank = std::find(group.begin(), group.end(), traffic.device) - group.begin();
+    flows_.back()->traffic.push_back(
+        {members[static_cast<size_t>(rank)], traffic.sent, traffic.received});
+  }
   return found->second;
 }
 

@@ -48,6 +48,11 @@ struct CompiledFlow {
   std::vector<FlowLoad> loads;
   std::vector<WireLoad> bytes;  // on each wire, for the account
   Bytes payload;                // of a message
+  struct Traffic {
+    int32_t device;
+    double sent, received;  // bytes
+  };
+  std::vector<Traffic> traffic;  // of a collective, by member
 };
 
 // Messages of one tensor, microbatch and tag over one channel in one direction: they go together.

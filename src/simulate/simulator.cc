@@ -90,7 +90,8 @@ class Engine {
         groups_(program.groups.size()),
         jobs_(compiler_.job_count()),
         finish_(static_cast<size_t>(repetitions), 0),
-        wire_bytes_(cluster.wires().size(), 0) {
+        wire_bytes_(cluster.wires().size(), 0),
+        traffic_(program.devices.size()) {
     for (size_t g = 0; g < groups_.size(); ++g) {
       groups_[g].next.resize(program.groups[g].devices.size(), 0);
     }
@@ -374,13 +375,15 @@ class Engine {
       for (const WireLoad& load : compiler_.flow(flow.cost).bytes) {
         wire_bytes_[static_cast<size_t>(load.wire.value)] += load.bytes;
       }
+      for (const CompiledFlow::Traffic& part : compiler_.flow(flow.cost).traffic) {
+        traffic_[static_cast<size_t>(part.device)].sent += part.sent;
+        traffic_[static_cast<size_t>(part.device)].received += part.received;
+      }
     }
     for (const auto& [sender, receiver] : flow.messages) {
-      const Bytes payload = compiler_.flow(sender.op->flow).payload;
-      DeviceUse& source = result_.devices[static_cast<size_t>(sender.device)];
-      DeviceUse& target = result_.devices[static_cast<size_t>(receiver.device)];
-      if (InBody(sender)) source.sent += payload;
-      if (InBody(receiver)) target.received += payload;
+      const auto payload = static_cast<double>(compiler_.flow(sender.op->flow).payload.value);
+      if (InBody(sender)) traffic_[static_cast<size_t>(sender.device)].sent += payload;
+      if (InBody(receiver)) traffic_[static_cast<size_t>(receiver.device)].received += payload;
       if (keep_events_) AddEvent(sender, flow.start);
     }
     if (!keep_events_) return;
@@ -419,8 +422,8 @@ class Engine {
       DeviceUse& use = result_.devices[d];
       use.device = p_.devices[d].name;
       use.idle = std::max(Seconds{0}, result_.iteration - use.busy);
-      use.sent.value = std::llround(static_cast<double>(use.sent.value) / repetitions);
-      use.received.value = std::llround(static_cast<double>(use.received.value) / repetitions);
+      use.sent.value = std::llround(traffic_[d].sent / repetitions);
+      use.received.value = std::llround(traffic_[d].received / repetitions);
     }
     for (size_t w = 0; w < wire_bytes_.size(); ++w) {
       if (wire_bytes_[w] == 0) continue;
@@ -466,6 +469,7 @@ class Engine {
   std::vector<double> finish_;  // by repetition: when the last device ended it
   double first_body_ = 0;       // when the last communication of the first body ended
   std::vector<double> wire_bytes_;
+  std::vector<DeviceTraffic> traffic_;  // by device of the Program
   std::vector<TimelineEvent> events_;
   uint64_t order_ = 0;
   double now_ = 0;

@@ -32,7 +32,7 @@ struct DeviceUse {
   Seconds busy;      // computing, in one body
   Seconds updating;  // of that, in update segments
   Seconds idle;      // the rest of the period
-  Bytes sent;        // in one body, messages only
+  Bytes sent;        // in one body, messages and its part in collectives
   Bytes received;    //
 };
 

@@ -5,6 +5,7 @@
 
 #include "plan/spmd/folded_sweep.h"
 #include "plan/spmd/ratios.h"
+#include "plan/spmd/spmd_strategy.h"
 #include "plan/spmd/step_list.h"
 #include "plan/spmd_cases.h"
 
@@ -77,6 +78,49 @@ TEST(SpmdPlanner, StoresPartsWhenMemoryIsShort) {
   EXPECT_GE(ShardedWeights(plan.plan), 4);
   for (const Bytes peak : plan.estimate.peak) EXPECT_LE(peak.value, 400'000'000);
   EXPECT_GE(plan.estimate.stage_seconds, ample.value()[0].estimate.stage_seconds * (1 - 1e-9));
+}
+
+// Ten activations of 67 MB must be kept for backward, and all devices together have 480 MB.
+TEST(SpmdPlanner, TakesTheBatchInPartsWhenActivationsDoNotFit) {
+  const Cluster cluster = ClusterOf({.nodes = 1, .devices = 4, .memory = 120e6});
+  PlanOptions options;
+  options.model = "mlp?layers=6&inputs=256&hidden=256&outputs=16";
+  options.batch = 65536;
+  const auto plan = [&] {
+    return PlanSpmdStrategy(Planning::Make(options, cluster, nullptr).value());
+  };
+  const Result<Plan> found = plan();
+  ASSERT_TRUE(found.ok()) << found.error().ToString();
+  EXPECT_GT(found.value().microbatches, 1);
+  for (const Estimate::Memory& memory : found.value().estimate.memory) {
+    EXPECT_LE(memory.peak_bytes, 120'000'000);
+  }
+  ASSERT_GE(found.value().search.tried.size(), 2U);
+  EXPECT_EQ(found.value().search.tried[0].iteration_seconds,
+            found.value().estimate.iteration_seconds);
+  options.microbatches = 16;
+  EXPECT_EQ(plan().value().microbatches, 16);
+  options.microbatches = 3;
+  EXPECT_THAT(plan().error().what, testing::HasSubstr("3 microbatches do not divide"));
+  options.microbatches.reset();
+  options.batch = 65537;  // a prime number
+  EXPECT_THAT(plan().error().what, testing::HasSubstr("too much"));
+}
+
+// The whole batch fits only when the slow devices take as much as the fast ones, which are 2.5
+// times faster.
+TEST(SpmdPlanner, TakesTheBatchInPartsWhereThatIsFaster) {
+  const Cluster cluster = ClusterOf(
+      {.nodes = 2, .devices = 2, .flops = 1e10, .slower = 2.5, .inside = 4e9, .memory = 2.2e6});
+  PlanOptions options;
+  options.model = "mlp?layers=4&inputs=64&hidden=64&outputs=16";
+  options.batch = 4096;
+  options.optimizer = Optimizer::kSgd;
+  const Plan best = PlanSpmdStrategy(Planning::Make(options, cluster, nullptr).value()).value();
+  options.microbatches = 1;
+  const Plan at_once = PlanSpmdStrategy(Planning::Make(options, cluster, nullptr).value()).value();
+  EXPECT_GT(best.microbatches, 1);
+  EXPECT_LT(best.estimate.iteration_seconds, 0.8 * at_once.estimate.iteration_seconds);
 }
 
 TEST(SpmdPlanner, SaysWhatLacksWhenNothingFits) {

@@ -69,6 +69,48 @@ TEST(SpmdPlans, DataParallel) {
   EXPECT_THAT(plan.ExchangesOf("g.fc1.w"), testing::SizeIs(1));
 }
 
+// Two weights of 64 MB and 32 samples of 4 KB: the first is divided by columns, the second by rows,
+// so that what is between them is never exchanged; the sums of the second are 128 KB.
+TEST(SpmdPlans, ColumnsThenRows) {
+  const Graph graph =
+      BuildModel("mlp?layers=2&inputs=1024&hidden=16384&outputs=1024", {.batch = 32}).value();
+  FoundPlan plan(graph, {.nodes = 1, .devices = 4, .flops = 1e13, .inside = 10e9}, false);
+  for (const char* op : {"fc0", "fc0.db"}) EXPECT_EQ(plan.RuleOf(op), "n") << op;
+  for (const char* op : {"fc1", "fc1.da", "fc1.db"}) EXPECT_EQ(plan.RuleOf(op), "k") << op;
+  for (const char* tensor : {"fc0.y", "fc0.relu.y", "g.fc0.w", "g.fc1.w", "fc0.w", "fc1.w"}) {
+    EXPECT_THAT(plan.ExchangesOf(tensor), testing::IsEmpty()) << tensor;
+  }
+  EXPECT_THAT(plan.ExchangesOf("fc1.y"), testing::SizeIs(1));
+}
+
+// Two samples on four devices, which samples cannot divide, and weights of 50 MB a layer: each
+// device has four of the sixteen heads.
+TEST(SpmdPlans, HeadParallel) {
+  const Graph graph =
+      BuildModel("gpt?layers=2&hidden=1024&heads=16&seq=256&vocab=256", {.batch = 2}).value();
+  FoundPlan plan(graph, {.nodes = 1, .devices = 4, .flops = 1e13, .inside = 20e9}, false);
+  for (const char* op : {"qkv", "attn", "proj", "qkv.db", "attn.dqkv", "proj.db"}) {
+    EXPECT_EQ(plan.RuleOf(std::string("block1.") + op), "a") << op;
+  }
+  EXPECT_THAT(plan.ExchangesOf("g.block1.qkv.w"), testing::IsEmpty());
+}
+
+// Samples divided, and Adam at 20 GB/s of memory: an update of all 4 million weights everywhere
+// would take 6 ms. Each device updates its part; sending is the same as for a sum everywhere.
+TEST(SpmdPlans, ZeroStoresParts) {
+  const Graph graph = BuildModel("mlp?layers=4&inputs=1024&hidden=1024&outputs=1024",
+                                 {.batch = 16384, .optimizer = Optimizer::kAdam})
+                          .value();
+  FoundPlan plan(
+      graph, {.nodes = 1, .devices = 4, .flops = 1e12, .inside = 10e9, .memory_rate = 20e9}, false);
+  for (const char* op : {"fc0", "fc1", "fc2", "fc1.da", "fc1.db"}) {
+    EXPECT_EQ(plan.RuleOf(op), "b") << op;
+  }
+  EXPECT_NE(plan.RuleOf("fc1.w.update"), "R");
+  EXPECT_THAT(plan.ExchangesOf("g.fc1.w"), testing::ElementsAre(testing::StartsWith("P>S")));
+  EXPECT_THAT(plan.ExchangesOf("fc1.w"), testing::ElementsAre(testing::EndsWith(">R")));
+}
+
 // A weight of 16 MB and 32 samples, 100 us to the next device: its gradient is made everywhere from
 // gathered factors (128 KB) instead of being summed. With 256 samples that computes too much.
 TEST(SpmdPlans, SufficientFactors) {

@@ -94,14 +94,14 @@ TEST(SpmdConversionTest, AxesOneByOneOrAlike) {
   const auto S0 = ShardState::Sharded(0), S1 = ShardState::Sharded(1);
   using Kind = CollectiveKind;
   const auto of = [](const Layout& from, const Layout& to) { return ConversionOf(from, to); };
-  EXPECT_EQ(of({R, R}, {R, S0}), Conversion{});
-  EXPECT_EQ(of({R, S0}, {R, P}), Conversion{});
-  EXPECT_EQ(of({R, P}, {R, R}), (Conversion{true, Kind::kAllReduce, 1}));
-  EXPECT_EQ(of({P, R}, {S0, R}), (Conversion{true, Kind::kReduceScatter, 0}));
-  EXPECT_EQ(of({S0, S1}, {R, S1}), (Conversion{true, Kind::kAllGather, 0}));
-  EXPECT_EQ(of({R, S0}, {R, S1}), (Conversion{true, Kind::kAllToAll, 1}));
-  EXPECT_EQ(of({P, P}, {R, R}), (Conversion{true, Kind::kAllReduce, kMeshAxes}));
-  EXPECT_EQ(of({S0, S0}, {R, R}), (Conversion{true, Kind::kAllGather, kMeshAxes}));
+  EXPECT_EQ(of({R, R}, {R, S0}), SpmdConversion{});
+  EXPECT_EQ(of({R, S0}, {R, P}), SpmdConversion{});
+  EXPECT_EQ(of({R, P}, {R, R}), (SpmdConversion{true, Kind::kAllReduce, 1}));
+  EXPECT_EQ(of({P, R}, {S0, R}), (SpmdConversion{true, Kind::kReduceScatter, 0}));
+  EXPECT_EQ(of({S0, S1}, {R, S1}), (SpmdConversion{true, Kind::kAllGather, 0}));
+  EXPECT_EQ(of({R, S0}, {R, S1}), (SpmdConversion{true, Kind::kAllToAll, 1}));
+  EXPECT_EQ(of({P, P}, {R, R}), (SpmdConversion{true, Kind::kAllReduce, kMeshAxes}));
+  EXPECT_EQ(of({S0, S0}, {R, R}), (SpmdConversion{true, Kind::kAllGather, kMeshAxes}));
   EXPECT_EQ(of({S0, S0}, {R, S0}), std::nullopt);  // the inner parts are not of the whole
   EXPECT_EQ(of({P, R}, {R, S0}), std::nullopt);
   EXPECT_EQ(of({R, R}, {R, R}), std::nullopt);

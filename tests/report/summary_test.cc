@@ -1,5 +1,6 @@
 #include "report/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -106,6 +107,19 @@ The search simulated 420 plans in 1.25 s.
 - stage partitions: exact
 - orders: 1f1b and gpipe
 )");
+}
+
+// Instead of a stage, the part that a device has of what each ratio vector divides.
+TEST(SummaryTest, SharesOfAnSpmdPlan) {
+  Plan plan = SmallPlan();
+  plan.pipelines.clear();
+  plan.spmd.emplace();
+  plan.spmd->mesh = {{"a:0", "a:1"}, {"b:0", "b:1"}};
+  plan.spmd->ratios = {{{{0.6, 0.4}, {0.5, 0.5}}, {{0.75, 0.25}}}};
+  const std::string text = ExplainText(plan, SmallSimulation(), SmallCluster(), {.width = 90});
+  EXPECT_THAT(text, testing::HasSubstr("device  share  share '1     busy"));
+  EXPECT_THAT(text, testing::HasSubstr("a:0     0.450     0.500  38.0 ms"));
+  EXPECT_THAT(text, testing::HasSubstr("b:0     0.300     0.500  20.5 ms"));
 }
 
 TEST(SummaryTest, AWireCanBeTheLimit) {

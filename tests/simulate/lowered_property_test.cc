@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+
 #include "program/random_plan.h"
 #include "simulated.h"
 
@@ -72,7 +74,8 @@ RC_GTEST_PROP(LoweredProperty, BytesAreConserved, ()) {
     sent += shared.devices[d].sent.value;
     received += shared.devices[d].received.value;
   }
-  RC_ASSERT(sent == received);
+  // Each is rounded to whole bytes.
+  RC_ASSERT(std::abs(sent - received) <= static_cast<int64_t>(shared.devices.size()));
 }
 
 }  // namespace

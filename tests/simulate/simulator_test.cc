@@ -237,6 +237,22 @@ TEST(SimulatorTest, BytesOnWires) {
   EXPECT_EQ(sim.devices[3].sent.value, 0);
 }
 
+// A ring of two: each sends half of the sums, then half of the result.
+TEST(SimulatorTest, BytesOfCollectives) {
+  const Simulation sim = SimulationOf(FourDevices(R"(body
+on 0
+  all-reduce x over pair ring
+on 1
+  all-reduce x over pair ring
+)"),
+                                      Slow());
+  for (const size_t device : {0, 1}) {
+    EXPECT_EQ(sim.devices[device].sent.value, 1000);
+    EXPECT_EQ(sim.devices[device].received.value, 1000);
+  }
+  EXPECT_EQ(sim.devices[2].sent.value, 0);
+}
+
 TEST(SimulatorTest, EventsAreKeptOnRequest) {
   const Simulation sim = SimulationOf(FourDevices(kTwoMessages), Slow(), {.keep_events = false});
   EXPECT_TRUE(sim.timeline.events.empty());

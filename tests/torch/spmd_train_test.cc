@@ -25,6 +25,9 @@ class SpmdTrainTest : public testing::Test {
     one_ = PlanOf(DataParallel(planning_.graph, {{"a:0"}}, {1.0}));
     zero_ = PlanOf(ZeroSharded(planning_.graph, kFlat, {0.4, 0.4, 0, 0.2}));
     random_ = PlanOf(RandomSpmdPlan(planning_.graph, kTwoByTwo, 3));
+    parts_ = zero_;
+    parts_.microbatches = 3;
+    parts_.spmd->converts_each = true;
   }
 
   Plan PlanOf(SpmdPlan spmd) const {
@@ -51,13 +54,14 @@ class SpmdTrainTest : public testing::Test {
 
   ScratchFolder root_;
   Planning planning_;
-  Plan one_, zero_, random_;
+  Plan one_, zero_, random_, parts_;
 };
 
 TEST_F(SpmdTrainTest, PlansAgree) {
   const RunResult one = Run(one_, "one", 4);
-  for (const Plan* plan : {&zero_, &random_}) {
-    const RunResult other = Run(*plan, plan == &zero_ ? "zero" : "random", 4);
+  int run = 0;
+  for (const Plan* plan : {&zero_, &random_, &parts_}) {
+    const RunResult other = Run(*plan, "run" + std::to_string(run++), 4);
     ASSERT_EQ(other.losses.size(), one.losses.size());
     for (size_t k = 0; k < one.losses.size(); ++k) {
       EXPECT_NEAR(other.losses[k], one.losses[k], 1e-10) << k;
@@ -77,7 +81,7 @@ TEST_F(SpmdTrainTest, CheckpointsAreWholeAndFitAnyPlan) {
 }
 
 TEST_F(SpmdTrainTest, ThePlanSurvivesItsFile) {
-  for (const Plan* plan : {&zero_, &random_}) {
+  for (const Plan* plan : {&zero_, &random_, &parts_}) {
     const std::string text = PlanToJson(*plan).dump(1);
     const Result<Plan> again = ParsePlan(text, "plan.json");
     ASSERT_TRUE(again.ok()) << again.error().ToString();
@@ -88,7 +92,7 @@ TEST_F(SpmdTrainTest, ThePlanSurvivesItsFile) {
 }
 
 TEST_F(SpmdTrainTest, ForwardAloneIsWellFormed) {
-  for (const Plan* plan : {&zero_, &random_}) {
+  for (const Plan* plan : {&zero_, &random_, &parts_}) {
     const Program forward = ForwardOnly(LowerPlan(*plan, planning_.graph).value());
     const Verdict verdict = CheckProgram(forward);
     EXPECT_TRUE(verdict.ok()) << verdict.findings[0].message;

@@ -10,6 +10,8 @@ namespace {
 
 constexpr char kMlp[] = "tiny-mlp?layers=2";
 constexpr char kGpt[] = "tiny-gpt?layers=1&hidden=8&heads=2&seq=4&vocab=12";
+constexpr char kResnet[] =
+    "resnet152?width=2&image=33&classes=5&blocks1=1&blocks2=1&blocks3=1&blocks4=1";
 constexpr char kMoe[] = "tiny-moe?layers=2&hidden=8&heads=2&seq=4&vocab=12&experts=3";
 
 const std::vector<std::vector<std::string>> kTwoByTwo = {{"a:0", "a:1"}, {"b:0", "b:1"}};
@@ -89,16 +91,45 @@ TEST(SpmdVerifyTest, SufficientFactors) {
 
 TEST(SpmdVerifyTest, RatiosThatChange) {
   const Graph graph = Tiny(kMlp, 7);
-  SpmdPlanMaker maker(graph, FlatMesh(3), {{{{1.0}}, {{0.5, 0.3, 0.2}, {0.1, 0.2, 0.7}}}});
-  maker.Store([](const Tensor&) { return kEverywhere; });
-  const SpmdPlan plan = maker.Make([](const Op& op) {
-    OpRule rule{};
-    if (op.IndexOf('b') == std::string::npos) return rule;
-    rule[1].letter = 'b';
-    rule[1].ratios = op.layer.value % 2 == 0 ? int8_t{0} : int8_t{1};
-    return rule;
-  });
-  ExpectSpmdParity(plan, graph, "ratios");
+  ExpectSpmdParity(ChangingRatios(graph), graph, "ratios");
+}
+
+TEST(SpmdVerifyTest, BroadcastParametersAndNormalisation) {
+  const Graph graph = BroadcastModel(6);
+  ExpectSpmdParity(ChangingRatios(graph), graph, "ratios");
+  ExpectSpmdParity(ZeroSharded(graph, FlatMesh(3), {0.5, 0.3, 0.2}), graph, "sharded");
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    ExpectSpmdParity(RandomSpmdPlan(graph, kTwoByTwo, seed), graph, std::to_string(seed));
+  }
+}
+
+// Gradients of several microbatches add up, whichever way they are exchanged.
+void ExpectParityInParts(const SpmdPlan& plan, const Graph& graph, const std::string& what) {
+  for (const int64_t microbatches : {2, 3}) {
+    for (const bool each : {false, true}) {
+      SpmdPlan parts = plan;
+      parts.converts_each = each;
+      ExpectSpmdParity(parts, graph,
+                       what + (each ? ", each of " : ", ") + std::to_string(microbatches),
+                       microbatches);
+    }
+  }
+}
+
+TEST(SpmdVerifyTest, Microbatches) {
+  const Graph gpt = Tiny(kGpt, 12);
+  ExpectParityInParts(DataParallel(gpt, FlatMesh(3), {0.5, 0, 0.5}), gpt, "data parallel");
+  ExpectParityInParts(ZeroSharded(gpt, FlatMesh(3), {0.5, 0.3, 0.2}), gpt, "sharded");
+  const Graph images = Tiny(kResnet, 6);  // statistics are those of a microbatch
+  ExpectParityInParts(DataParallel(images, FlatMesh(2), {0.7, 0.3}), images, "images");
+  const Graph mixed = BroadcastModel(12);
+  ExpectParityInParts(ChangingRatios(mixed), mixed, "ratios");
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const std::string what = "random " + std::to_string(seed);
+    ExpectParityInParts(RandomSpmdPlan(gpt, kTwoByTwo, seed), gpt, what);
+    const Graph moe = Tiny(kMoe, 6);
+    ExpectParityInParts(RandomSpmdPlan(moe, FlatMesh(3), seed), moe, what);
+  }
 }
 
 struct Family {
@@ -132,9 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         Family{"bert", "bert-base?layers=1&hidden=8&heads=2&seq=4&vocab=12"},
         Family{"moe", "tiny-moe?layers=2&hidden=8&heads=2&seq=4&vocab=12&every=1&capacity=75"},
         Family{"vit", "vit?layers=1&hidden=8&heads=2&image=8&patch=4&classes=5&dropout=10"},
-        Family{"vgg", "vgg19?width=2&hidden=8&image=32&classes=5"},
-        Family{"resnet",
-               "resnet152?width=2&image=33&classes=5&blocks1=1&blocks2=1&blocks3=1&blocks4=1"}),
+        Family{"vgg", "vgg19?width=2&hidden=8&image=32&classes=5"}, Family{"resnet", kResnet}),
     [](const auto& family) { return std::string(family.param.name); });
 
 }  // namespace

@@ -49,7 +49,7 @@ class StepList {
  private:
   struct Tree {
     std::vector<Conversion> conversions;
-    LayoutSet made = 0;
+    LayoutSet source = 0, made = 0;
   };
 
   void NameMesh() {
@@ -83,7 +83,8 @@ class StepList {
     for (size_t t = 0; t < count; ++t) {
       if (sources[t] < 0) continue;
       ConversionTable& table = problem_.facts(static_cast<int>(t)).conversions();
-      trees_[t] = {table.TreeOf(sources[t], wanted[t]), OneLayout(sources[t])};
+      const LayoutSet source = OneLayout(sources[t]);
+      trees_[t] = {table.TreeOf(sources[t], wanted[t]), source, source};
     }
   }
 
@@ -112,10 +113,11 @@ class StepList {
     }
   }
 
+  // All but the source: where conversions are free a tree may come back to it.
   void ForgetGathered() {
     for (const Parameter& parameter : problem_.graph().parameters()) {
       Tree& tree = trees_[static_cast<size_t>(parameter.tensor.value)];
-      for (const Conversion& conversion : tree.conversions) tree.made &= ~OneLayout(conversion.to);
+      tree.made = tree.source;
     }
   }
 

@@ -306,6 +306,33 @@ class BufferWalk {
     CheckDivision(shape.from, {operands, static_cast<size_t>(in.operand_count)}, scatters);
     CheckDivision(out, {operands + in.operand_count, static_cast<size_t>(in.output_count)},
                   gathers);
+    for (int32_t k = 0; k < std::min(in.operand_count, in.output_count) && good_; ++k) {
+      CheckOtherAxes(shape.from, out, operands[k], operands[in.operand_count + k]);
+    }
+  }
+
+  // Along the axes that are not divided the parts before and after are the same; along one that is
+  // divided only before, or only after, the other part has all that is divided.
+  void CheckOtherAxes(const Division& from, const Division& to, const BufferRef& input,
+                      const BufferRef& output) {
+    if (from.dim < 0 || to.dim < 0) return;
+    const Slice before = p_.SliceOf(input.tensor, input.slice);
+    const Slice after = p_.SliceOf(output.tensor, output.slice);
+    const auto sum = [](const Division& division) {
+      return std::accumulate(division.sizes.begin(), division.sizes.end(), int64_t{0});
+    };
+    for (size_t axis = 0; axis < std::min(before.size(), after.size()); ++axis) {
+      const bool is_from = axis == static_cast<size_t>(from.dim);
+      const bool is_to = axis == static_cast<size_t>(to.dim);
+      bool fits = before[axis] == after[axis];
+      if (is_from && is_to) fits = sum(from) == sum(to);
+      if (is_from && !is_to) fits = after[axis].size() == sum(from);
+      if (is_to && !is_from) fits = before[axis].size() == sum(to);
+      if (fits) continue;
+      return Report(FindingKind::kCollectiveDisagrees,
+                    fmt::format("{} and {} do not fit along axis {}", Here(input),
+                                p_.tensor(output.tensor).name, axis));
+    }
   }
 
   // `whole`: these buffers have all that is divided, not a member's part of it.

@@ -63,6 +63,25 @@ void CheckLane(const Program& program, const Lane& lane, Verdict& verdict) {
   }
 }
 
+// The axis along which members have different parts of operand k; -1: they have the same.
+int DividedAxis(const Program& program, const Instruction& in, int32_t k) {
+  if (in.shape < 0) return -1;
+  const CollectiveShape& shape = program.shapes[static_cast<size_t>(in.shape)];
+  const bool output = k >= in.operand_count;
+  if (in.kind == CollectiveKind::kAllToAll) return output ? shape.to.dim : shape.from.dim;
+  return output == (in.kind == CollectiveKind::kReduceScatter) ? shape.from.dim : -1;
+}
+
+bool SameParts(const Program& program, const BufferRef& a, const BufferRef& b, int but_axis) {
+  if (a.slice == b.slice) return true;
+  const Slice left = program.SliceOf(a.tensor, a.slice);
+  const Slice right = program.SliceOf(b.tensor, b.slice);
+  for (size_t axis = 0; axis < left.size(); ++axis) {
+    if (static_cast<int>(axis) != but_axis && left[axis] != right[axis]) return false;
+  }
+  return true;
+}
+
 // What all members must agree on.
 std::string Difference(const Program& program, const Posted& a, const Posted& b) {
   if (a.in->kind != b.in->kind) return "kind";
@@ -78,6 +97,12 @@ std::string Difference(const Program& program, const Posted& a, const Posted& b)
     if (left.tensor != right.tensor || left.microbatch != right.microbatch ||
         left.version != right.version) {
       return "buffer";
+    }
+    const bool flattened = a.in->shape >= 0 && DividedAxis(program, *a.in, 0) < 0 &&
+                           DividedAxis(program, *a.in, a.in->operand_count) < 0;
+    if (!flattened && !SameParts(program, OperandRef(program, a, k), OperandRef(program, b, k),
+                                 DividedAxis(program, *a.in, k))) {
+      return "part";
     }
   }
   return "";

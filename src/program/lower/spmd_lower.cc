@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "model/microbatch_graph.h"
 #include "program/lower/segment_maker.h"
 #include "program/lower/spmd_schedule.h"
 #include "program/plan/spmd_check.h"
@@ -69,7 +70,9 @@ class SpmdLowering {
         p_(program),
         tables_(program),
         shards_(plan_),
-        schedule_(ScheduleOf(plan_, graph, {plan.bucket, options.free_behind})) {
+        schedule_(ScheduleOf(
+            plan_, graph,
+            {plan.bucket, options.free_behind, static_cast<int32_t>(plan.microbatches)})) {
     for (const Tensor& tensor : graph.tensors()) {
       tables_.AddTensor({tensor.name, tensor.dtype, tensor.shape, tensor.role});
     }
@@ -104,7 +107,7 @@ class SpmdLowering {
     ref.tensor = value(id).tensor.value;  // the Program has the graph's tensors
     ref.form = form.empty() ? -1 : tables_.AddForm(form);
     ref.slice = tables_.AddSlice(ref.tensor, shards_.PartOf(tensor(id), value(id).layout, place_));
-    if (PerMicrobatch(tensor(id))) ref.microbatch = Index::At(0);
+    if (PerMicrobatch(tensor(id))) ref.microbatch = Index::At(value(id).microbatch);
     return ref;
   }
 
@@ -166,7 +169,7 @@ class SpmdLowering {
     }
     Instruction in;
     in.target = SegmentFor(std::move(segment), piece, number);
-    if (per_microbatch) in.microbatch = Index::At(0);
+    if (per_microbatch) in.microbatch = Index::At(piece.microbatch);
     tables_.Emit(device_, in, {});
   }
 
@@ -178,12 +181,12 @@ class SpmdLowering {
     return found->second;
   }
 
-  // Devices with the same parts share a segment.
+  // Devices with the same parts share a segment, and so do microbatches.
   int32_t SegmentFor(Segment segment, const SpmdPiece& piece, size_t number) {
     std::vector<int32_t> shards;
     for (const SegmentOp& op : segment.ops) shards.push_back(op.shards);
     const auto [found, is_new] =
-        segments_.try_emplace(std::tuple(number, std::move(shards), segment.ports), -1);
+        segments_.try_emplace(std::tuple(piece.steps, std::move(shards), segment.ports), -1);
     if (!is_new) return found->second;
     static constexpr std::string_view kLetters = "FBIWUM";
     segment.name = fmt::format("{}{}", kLetters[static_cast<size_t>(piece.phase)], number);
@@ -324,7 +327,8 @@ class SpmdLowering {
   std::map<int32_t, BufferRef> refs_;
   std::map<Shards, int32_t> shard_ids_;
   std::map<CollectiveShape, int32_t> shape_ids_;
-  std::map<std::tuple<size_t, std::vector<int32_t>, std::vector<Port>>, int32_t> segments_;
+  std::map<std::tuple<std::vector<size_t>, std::vector<int32_t>, std::vector<Port>>, int32_t>
+      segments_;
 };
 
 }  // namespace
@@ -333,8 +337,13 @@ Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptio
                           Program program) {
   HEDDLE_RETURN_IF_ERROR(CheckSpmdPlan(*plan.spmd, graph, "plan: spmd"));
   program.layers = static_cast<int32_t>(graph.layers().size());
-  program.microbatch_rows = {graph.batch()};
-  SpmdLowering(plan, graph, options, program).Run();
+  const int64_t rows = graph.batch() / plan.microbatches;
+  program.microbatch_rows.assign(static_cast<size_t>(plan.microbatches), rows);
+  if (plan.microbatches == 1) {
+    SpmdLowering(plan, graph, options, program).Run();
+  } else {
+    SpmdLowering(plan, MicrobatchGraph(graph, rows), options, program).Run();
+  }
   return program;
 }
 

@@ -59,7 +59,7 @@ class PieceMaker {
   }
 
   // With a single place on the axis nobody is there to talk to.
-  Conversion ConversionAt(const StepNode& node) const {
+  SpmdConversion ConversionAt(const StepNode& node) const {
     const SpmdStep& step = plan_.steps[node.step];
     const auto conversion = ConversionOf(step.from, step.to);
     HEDDLE_CHECK(conversion.has_value());
@@ -71,7 +71,7 @@ class PieceMaker {
   void ShareBuffers() {
     for (size_t n = 0; n < nodes_.size(); ++n) {
       if (nodes_[n].kind != StepNode::Kind::kConvert) continue;
-      const Conversion conversion = ConversionAt(nodes_[n]);
+      const SpmdConversion conversion = ConversionAt(nodes_[n]);
       const bool sums = conversion.exchanges && conversion.kind == CollectiveKind::kAllReduce;
       const int32_t from = nodes_[n].in[0], to = nodes_[n].out[0];
       if (!sums || buffer(from).held || last_use_[static_cast<size_t>(from)] != n) continue;
@@ -122,7 +122,8 @@ class PieceMaker {
 
   void Collect(const StepNode& node) {
     const SegmentPhase phase = PhaseOf(g_.op(plan_.steps[node.step].op));
-    bool fits = open_.empty() || phase == phase_;
+    bool fits =
+        open_.empty() || (phase == phase_ && node.microbatch == nodes_[open_.back()].microbatch);
     for (const auto* operands : {&node.in, &node.out}) {
       for (const int32_t id : *operands) fits = fits && !Clashes(id);
     }
@@ -144,6 +145,7 @@ class PieceMaker {
     const size_t last = open_.back();
     SpmdPiece piece;
     piece.phase = phase_;
+    piece.microbatch = nodes_[last].microbatch;
     std::vector<int32_t> ended;
     std::set<TensorId> done;
     for (const size_t n : open_) {
@@ -187,7 +189,7 @@ class PieceMaker {
   // --- Conversions -----------------------------------------------------------------------------
 
   void Convert(const StepNode& node) {
-    const Conversion conversion = ConversionAt(node);
+    const SpmdConversion conversion = ConversionAt(node);
     if (!conversion.exchanges) return Move(node);
     const int32_t from = node.in[0], to = node.out[0];
     const bool in_place = value(from).buffer == value(to).buffer;
@@ -214,6 +216,7 @@ class PieceMaker {
     const bool adds = !node.is_new[0];
     if (Touches(from) || Touches(to)) Flush();
     SpmdPiece piece;
+    piece.microbatch = node.microbatch;
     piece.from = {from};
     piece.to = {to};
     const SpmdStep& step = plan_.steps[node.step];
@@ -244,7 +247,7 @@ class PieceMaker {
   };
   using BucketKey = std::pair<int, CollectiveAlgorithm>;  // axis
 
-  void AddToBucket(const StepNode& node, const Conversion& conversion) {
+  void AddToBucket(const StepNode& node, const SpmdConversion& conversion) {
     const BucketKey key{conversion.axis, plan_.steps[node.step].algorithm};
     Bucket& bucket = buckets_[key];
     bucket.from.push_back(node.in[0]);
@@ -349,7 +352,7 @@ class PieceMaker {
 SpmdSchedule ScheduleOf(const SpmdPlan& plan, const Graph& graph,
                         const SpmdScheduleOptions& options) {
   SpmdSchedule schedule;
-  ValueFlow flow = FlowOf(plan, graph, schedule);
+  ValueFlow flow = FlowOf(plan, graph, options.microbatches, schedule);
   PieceMaker(plan, graph, options, schedule, std::move(flow)).Run();
   return schedule;
 }

@@ -24,7 +24,8 @@ struct SpmdValue {
   TensorId tensor;
   Layout layout;
   int32_t buffer = -1;
-  bool complete = false;  // false: a sum that lacks some of its terms when it is made
+  int32_t microbatch = 0;  // of what belongs to one
+  bool complete = false;   // false: a sum that lacks some of its terms when it is made
 };
 
 struct SpmdBuffer {
@@ -41,10 +42,11 @@ struct SpmdPort {
 struct SpmdPiece {
   OpCode code = OpCode::kCompute;  // kCompute, kCollective or kFree
   SegmentPhase phase = SegmentPhase::kOther;
+  int32_t microbatch = 0;
   std::vector<size_t> steps;    // of the plan: ops to compute; none: the piece moves values
   std::vector<SpmdPort> ports;  // of a compute
   bool masks = false;           // of a move: some devices write zeros instead
-  Conversion conversion;        // of a collective or a move
+  SpmdConversion conversion;    // of a collective or a move
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   std::vector<int32_t> from, to;  // values; one each but for a bucket of sums
   std::vector<int32_t> freed;     // values whose buffers end
@@ -60,9 +62,10 @@ struct SpmdSchedule {
 struct SpmdScheduleOptions {
   Bytes bucket{25 << 20};  // sums of gradients are posted together up to this size
   int free_behind = 4;     // what was exchanged is freed this many pieces later
+  int32_t microbatches = 1;
 };
 
-// REQUIRES: CheckSpmdPlan(plan, graph) is ok.
+// REQUIRES: CheckSpmdPlan(plan, graph) is ok; the graph is that of one microbatch.
 SpmdSchedule ScheduleOf(const SpmdPlan& plan, const Graph& graph,
                         const SpmdScheduleOptions& options);
 

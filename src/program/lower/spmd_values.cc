@@ -36,11 +36,20 @@ std::vector<size_t> OrderOf(const SpmdPlan& plan, const Graph& graph) {
 // Which value each step reads and makes.
 class FlowWalk {
  public:
-  FlowWalk(const SpmdPlan& plan, const Graph& graph, SpmdSchedule& schedule)
-      : plan_(plan), g_(graph), s_(schedule), producers_(graph.tensors().size()) {
+  FlowWalk(const SpmdPlan& plan, const Graph& graph, int32_t microbatches, SpmdSchedule& schedule)
+      : plan_(plan),
+        g_(graph),
+        microbatches_(microbatches),
+        s_(schedule),
+        producers_(graph.tensors().size()) {
     for (const Op& op : graph.ops()) {
-      for (const Operand& output : op.outputs) ++producers_[Index(output.tensor)];
+      const size_t times = op.phase == Phase::kUpdate ? 1 : static_cast<size_t>(microbatches);
+      for (const Operand& output : op.outputs) producers_[Index(output.tensor)] += times;
     }
+    for (const SpmdStep& step : plan.steps) {
+      if (step.converts()) ++conversions_[{step.tensor, step.to}];
+    }
+    if (plan.converts_each) FindEach();
     for (size_t p = 0; p < graph.parameters().size(); ++p) {
       const Parameter& parameter = graph.parameters()[p];
       Hold(parameter.tensor, plan.storage[p].layout);
@@ -49,25 +58,70 @@ class FlowWalk {
   }
 
   ValueFlow Run() {
-    for (const size_t k : OrderOf(plan_, g_)) {
-      if (plan_.steps[k].converts()) {
-        Convert(k);
-      } else {
-        Compute(k);
+    const std::vector<size_t> order = OrderOf(plan_, g_);
+    for (microbatch_ = 0; microbatch_ < microbatches_; ++microbatch_) {
+      for (const size_t k : order) {
+        if (!IsDoneNow(plan_.steps[k])) continue;
+        if (plan_.steps[k].converts()) {
+          Convert(k);
+        } else {
+          Compute(k);
+        }
       }
+      ForgetTerms();
     }
     return {std::move(nodes_), std::move(last_use_)};
   }
 
  private:
-  using Terms = std::set<int32_t>;  // of a sum: ops
+  using Terms = std::set<std::pair<int32_t, int32_t>>;  // of a sum: ops and microbatches
 
   static size_t Index(TensorId id) { return static_cast<size_t>(id.value); }
+
+  // In this microbatch?
+  bool IsDoneNow(const SpmdStep& step) const {
+    const bool last = microbatch_ + 1 == microbatches_;
+    if (!step.converts()) return last || g_.op(step.op).phase != Phase::kUpdate;
+    if (step.tensor == g_.clip_norm()) return last;
+    if (IsSum(g_, step.tensor)) return last || each_.contains(step.tensor);
+    const bool weight = g_.tensor(step.tensor).role == Role::kParameter;
+    return !weight || microbatch_ == 0 || conversions_.at({step.tensor, step.to}) > 1;
+  }
+
+  // Gradients that may be converted after each microbatch: all that is done with them is done where
+  // the parameter is stored, and they get there at once.
+  void FindEach() {
+    for (size_t p = 0; p < g_.parameters().size(); ++p) {
+      each_[g_.parameters()[p].gradient] = plan_.storage[p].layout;
+    }
+    for (const SpmdStep& step : plan_.steps) {
+      if (step.converts()) {
+        if (conversions_.at({step.tensor, step.to}) > 1) each_.erase(step.tensor);
+        continue;
+      }
+      const Op& op = g_.op(step.op);
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const auto found = each_.find(op.inputs[i].tensor);
+        if (found == each_.end() || InputLayout(op, i, step.rule) == found->second) continue;
+        each_.erase(found);
+      }
+    }
+  }
+
+  // Terms that have been converted are where the parameter is stored; the next ones start anew.
+  void ForgetTerms() {
+    std::erase_if(there_, [&](const auto& item) {
+      const auto& [tensor, layout] = item.first;
+      const auto found = each_.find(tensor);
+      return found != each_.end() && layout != found->second;
+    });
+  }
 
   int32_t NewValue(TensorId tensor, const Layout& layout, Terms terms) {
     const auto value = static_cast<int32_t>(s_.values.size());
     const bool complete = terms.size() >= producers_[Index(tensor)];
-    s_.values.push_back({tensor, layout, static_cast<int32_t>(s_.buffers.size()), complete});
+    s_.values.push_back(
+        {tensor, layout, static_cast<int32_t>(s_.buffers.size()), microbatch_, complete});
     s_.buffers.push_back({tensor, false, ""});
     terms_.push_back(std::move(terms));
     last_use_.push_back(nodes_.size());
@@ -98,6 +152,7 @@ class FlowWalk {
     const Op& op = g_.op(step.op);
     StepNode node;
     node.step = k;
+    node.microbatch = microbatch_;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       node.in.push_back(Read(op.inputs[i].tensor, InputLayout(op, i, step.rule)));
     }
@@ -109,10 +164,10 @@ class FlowWalk {
       const auto found = there_.find({tensor, layout});
       const bool is_new = !changes && (!IsSum(g_, tensor) || found == there_.end());
       if (is_new) {
-        node.out.push_back(NewValue(tensor, layout, {step.op.value}));
+        node.out.push_back(NewValue(tensor, layout, {{step.op.value, microbatch_}}));
       } else {
         node.out.push_back(Read(tensor, layout));
-        if (!changes) AddTerms(node.out.back(), {step.op.value});
+        if (!changes) AddTerms(node.out.back(), {{step.op.value, microbatch_}});
       }
       node.is_new.push_back(is_new);
     }
@@ -133,6 +188,7 @@ class FlowWalk {
     StepNode node;
     node.kind = StepNode::Kind::kConvert;
     node.step = k;
+    node.microbatch = microbatch_;
     node.in = {Read(step.tensor, step.from)};
     const Terms terms = terms_[static_cast<size_t>(node.in[0])];
     // Terms of a sum that are there in the other layout already are added to, not replaced.
@@ -141,7 +197,7 @@ class FlowWalk {
     if (found != there_.end() && IsSum(g_, step.tensor)) {
       const Terms& others = terms_[static_cast<size_t>(found->second)];
       const bool disjoint = std::none_of(others.begin(), others.end(),
-                                         [&](int32_t term) { return terms.contains(term); });
+                                         [&](const auto& term) { return terms.contains(term); });
       if (disjoint) sum = found->second;
     }
     node.out = {NewValue(step.tensor, step.to, terms)};
@@ -154,6 +210,7 @@ class FlowWalk {
     StepNode merge;
     merge.kind = StepNode::Kind::kMerge;
     merge.step = k;
+    merge.microbatch = microbatch_;
     merge.in = {made};
     merge.out = {sum};
     merge.is_new = {false};
@@ -163,8 +220,12 @@ class FlowWalk {
 
   const SpmdPlan& plan_;
   const Graph& g_;
+  const int32_t microbatches_;
+  int32_t microbatch_ = 0;
   SpmdSchedule& s_;
-  std::vector<size_t> producers_;                         // by tensor: how many
+  std::vector<size_t> producers_;                           // by tensor: how many terms
+  std::map<std::pair<TensorId, Layout>, int> conversions_;  // how often the plan has them
+  std::map<TensorId, Layout> each_;  // gradients converted after each microbatch, to this layout
   std::map<std::pair<TensorId, Layout>, int32_t> there_;  // the newest value
   std::vector<Terms> terms_;                              // by value
   std::vector<size_t> last_use_;                          // by value: a node
@@ -173,8 +234,9 @@ class FlowWalk {
 
 }  // namespace
 
-ValueFlow FlowOf(const SpmdPlan& plan, const Graph& graph, SpmdSchedule& schedule) {
-  return FlowWalk(plan, graph, schedule).Run();
+ValueFlow FlowOf(const SpmdPlan& plan, const Graph& graph, int32_t microbatches,
+                 SpmdSchedule& schedule) {
+  return FlowWalk(plan, graph, microbatches, schedule).Run();
 }
 
 }  // namespace heddle

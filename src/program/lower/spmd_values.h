@@ -13,6 +13,7 @@ struct StepNode {
   enum class Kind : uint8_t { kOp, kConvert, kMerge };
   Kind kind = Kind::kOp;
   size_t step = 0;
+  int32_t microbatch = 0;
   std::vector<int32_t> in, out;  // values
   std::vector<bool> is_new;      // by output: made here, not added to or changed
 };
@@ -23,7 +24,8 @@ struct ValueFlow {
 };
 
 // Fills in the schedule's values and buffers.
-ValueFlow FlowOf(const SpmdPlan& plan, const Graph& graph, SpmdSchedule& schedule);
+ValueFlow FlowOf(const SpmdPlan& plan, const Graph& graph, int32_t microbatches,
+                 SpmdSchedule& schedule);
 
 // Is it added to by several ops?
 inline bool IsSum(const Graph& graph, TensorId id) {

@@ -157,9 +157,11 @@ int Plan::devices_used() const {
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
   if (plan.spmd) {
     if (!plan.pipelines.empty()) return BadInput(where, "has both pipelines and an SPMD program");
-    if (plan.microbatches != 1) {
-      return BadInput(where + ": microbatches", "an SPMD program has one",
-                      "it takes the whole batch at once");
+    if (plan.batch % plan.microbatches != 0) {
+      return BadInput(
+          where + ": microbatches",
+          fmt::format("{} do not divide the batch of {}", plan.microbatches, plan.batch),
+          "an SPMD program has microbatches of one size");
     }
     return CheckMesh(*plan.spmd, where + ": spmd");
   }

@@ -76,10 +76,23 @@ struct Estimate {
   std::vector<Memory> memory;  // of the devices used
 };
 
+// A plan that was simulated: the one taken, or one that lost, and where its time goes.
+struct TriedPlan {
+  std::string how;               // what tells it from the others, for people
+  double iteration_seconds = 0;  //
+  double compute_seconds = 0;    // of the device that computes longest; the rest it waits
+  std::string fullest;           // device whose memory is the fullest
+  int64_t peak_bytes = 0;        // there
+  int64_t capacity_bytes = 0;    //
+
+  bool fits() const { return peak_bytes <= capacity_bytes; }
+};
+
 struct SearchReport {
   double planning_seconds = 0;
   int64_t candidates = 0;          // plans that were lowered and simulated
-  std::vector<std::string> notes;  // what was tried, what exactness was given up
+  std::vector<std::string> notes;  // what was left out, what exactness was given up
+  std::vector<TriedPlan> tried;    // the best first, which is this plan; not every planner tells
 };
 
 struct Plan {
@@ -101,7 +114,7 @@ struct Plan {
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;
-  std::optional<SpmdPlan> spmd;    // given: there are no pipelines, and one microbatch
+  std::optional<SpmdPlan> spmd;    // given: there are no pipelines
   std::optional<AsyncPlan> async;  // given: one pipeline, and orders of one body (docs/async.md)
   Estimate estimate;
   SearchReport search;

@@ -79,16 +79,32 @@ Result<Estimate> EstimateFromJson(const JsonField& json) {
   return estimate;
 }
 
+Result<TriedPlan> TriedFromJson(const JsonField& json) {
+  TriedPlan tried;
+  HEDDLE_ASSIGN(tried.how, json.String("how"));
+  HEDDLE_ASSIGN(tried.iteration_seconds, json.Number("iteration_seconds"));
+  HEDDLE_ASSIGN(tried.compute_seconds, json.Number("compute_seconds"));
+  HEDDLE_ASSIGN(tried.fullest, json.String("fullest"));
+  HEDDLE_ASSIGN(tried.peak_bytes, json.Int("peak_bytes", 0, INT64_MAX));
+  HEDDLE_ASSIGN(tried.capacity_bytes, json.Int("capacity_bytes", 0, INT64_MAX));
+  return tried;
+}
+
 Result<SearchReport> SearchFromJson(const JsonField& json) {
   SearchReport search;
   HEDDLE_ASSIGN(search.planning_seconds, json.Number("planning_seconds"));
   if (!json.Has("search")) return search;
   HEDDLE_ASSIGN(const JsonField field, json.Object("search"));
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"candidates", "notes"}));
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"candidates", "notes", "tried"}));
   HEDDLE_ASSIGN(search.candidates, field.Int("candidates", 0, INT64_MAX));
   HEDDLE_ASSIGN(const JsonField notes, field.Array("notes"));
   for (size_t i = 0; i < notes.size(); ++i) {
     HEDDLE_ASSIGN(search.notes.emplace_back(), notes.Element(i).AsString());
+  }
+  if (!field.Has("tried")) return search;
+  HEDDLE_ASSIGN(const JsonField tried, field.Array("tried"));
+  for (size_t i = 0; i < tried.size(); ++i) {
+    HEDDLE_ASSIGN(search.tried.emplace_back(), TriedFromJson(tried.Element(i)));
   }
   return search;
 }
@@ -195,6 +211,14 @@ Json PlanToJson(const Plan& plan) {
                               {"capacity_bytes", memory.capacity_bytes}});
   }
   json["search"] = {{"candidates", plan.search.candidates}, {"notes", plan.search.notes}};
+  for (const TriedPlan& tried : plan.search.tried) {
+    json["search"]["tried"].push_back({{"how", tried.how},
+                                       {"iteration_seconds", tried.iteration_seconds},
+                                       {"compute_seconds", tried.compute_seconds},
+                                       {"fullest", tried.fullest},
+                                       {"peak_bytes", tried.peak_bytes},
+                                       {"capacity_bytes", tried.capacity_bytes}});
+  }
   if (!plan.profile_hash.empty()) json["profile_hash"] = plan.profile_hash;
   json["cluster_hash"] = plan.cluster_hash;
   json["cluster"] = ClusterSpecToJson(plan.cluster);

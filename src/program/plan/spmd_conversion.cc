@@ -34,18 +34,18 @@ bool ChangesBeneath(const Layout& from, const Layout& to) {
 
 }  // namespace
 
-std::optional<Conversion> ConversionOf(const Layout& from, const Layout& to) {
+std::optional<SpmdConversion> ConversionOf(const Layout& from, const Layout& to) {
   if (from == to) return std::nullopt;
   if (from[0] != to[0] && from[1] != to[1]) {
     const bool from_all = from == Layout{};
     if (!from_all && !(Alike(from) && Alike(to))) return std::nullopt;
-    if (IsLocal(from[0], to[0])) return Conversion{};
-    return Conversion{true, KindOf(from[0], to[0]), kMeshAxes};
+    if (IsLocal(from[0], to[0])) return SpmdConversion{};
+    return SpmdConversion{true, KindOf(from[0], to[0]), kMeshAxes};
   }
   const size_t axis = from[0] == to[0] ? 1 : 0;
   if (axis == 0 && ChangesBeneath(from, to)) return std::nullopt;
-  if (IsLocal(from[axis], to[axis])) return Conversion{};
-  return Conversion{true, KindOf(from[axis], to[axis]), static_cast<int>(axis)};
+  if (IsLocal(from[axis], to[axis])) return SpmdConversion{};
+  return SpmdConversion{true, KindOf(from[axis], to[axis]), static_cast<int>(axis)};
 }
 
 }  // namespace heddle

@@ -15,17 +15,17 @@
 
 namespace heddle {
 
-struct Conversion {
+struct SpmdConversion {
   bool exchanges = false;                            // otherwise each device does it by itself
   CollectiveKind kind = CollectiveKind::kAllReduce;  // of an exchange
   int axis = 0;                                      // along which; kMeshAxes: all devices
 
-  bool operator==(const Conversion&) const = default;
+  bool operator==(const SpmdConversion&) const = default;
 };
 
 // Nothing where no single exchange does it. Where both axes shard one dimension, the inner one
 // divides what the outer one left, so the outer one cannot change beneath it.
-std::optional<Conversion> ConversionOf(const Layout& from, const Layout& to);
+std::optional<SpmdConversion> ConversionOf(const Layout& from, const Layout& to);
 
 // The axes along which the first device alone keeps the value: R -> P.
 inline bool Masks(const Layout& from, const Layout& to, size_t axis) {

@@ -184,6 +184,7 @@ Json SpmdToJson(const SpmdPlan& plan, const Graph& graph) {
   Json json;
   json["mesh"] = plan.mesh;
   json["ratios"] = plan.ratios;
+  if (plan.converts_each) json["converts_each"] = true;
   json["storage"] = Json::object();
   for (const SpmdStorage& storage : plan.storage) {
     if (storage.layout == Layout{}) continue;
@@ -195,8 +196,11 @@ Json SpmdToJson(const SpmdPlan& plan, const Graph& graph) {
 }
 
 Result<SpmdPlan> SpmdFromJson(const JsonField& json, const Graph& graph) {
-  HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"mesh", "ratios", "storage", "steps"}));
+  HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"mesh", "ratios", "converts_each", "storage", "steps"}));
   SpmdPlan plan;
+  if (json.Has("converts_each")) {
+    HEDDLE_ASSIGN(plan.converts_each, json.Bool("converts_each"));
+  }
   HEDDLE_RETURN_IF_ERROR(ReadMesh(json, plan));
   HEDDLE_RETURN_IF_ERROR(ReadStorage(json, graph, plan));
   HEDDLE_ASSIGN(const JsonField steps, json.Array("steps"));

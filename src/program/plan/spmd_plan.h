@@ -3,6 +3,11 @@
 // The steps are those of one training step in order, the same on every device: an op computed
 // under a rule, or a tensor brought from one layout into another. A tensor may be there in several
 // layouts at once; an op reads the layouts its rule asks for.
+//
+// With several microbatches (Plan::microbatches) forward and backward are repeated for each, and
+// gradients add up in the layout in which they are made; what follows, their conversions and the
+// updates, comes once, after the last. Copies of weights are made for the first and kept, unless
+// the steps make them more than once.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +45,9 @@ struct SpmdPlan {
   std::array<std::vector<std::vector<double>>, kMeshAxes> ratios;
   std::vector<SpmdStorage> storage;  // of every parameter, in the graph's order
   std::vector<SpmdStep> steps;
+  // With microbatches: gradients are converted after each of them and add up in the layout in which
+  // the parameter is stored. More is sent, but no device keeps whole gradients of sharded weights.
+  bool converts_each = false;
 };
 
 // Parts of `extent` in proportion to the ratios, by largest remainder; ties go to the first.

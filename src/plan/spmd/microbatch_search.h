@@ -1,0 +1,18 @@
+// How many parts the batch of an SPMD program is taken in, and the programs for it.
+//
+// One, as long as that fits. Where nothing does, or memory is short, 2, 4 or 8 microbatches:
+// forward and backward for each, gradients add up. Or as many as the options say.
+#pragma once
+
+#include <optional>
+
+#include "base/result.h"
+#include "plan/planning.h"
+
+namespace heddle {
+
+// Lowers and simulates what the search (spmd_planner.h) finds. Gives back why the last search found
+// nothing, if it did not: when nothing at all was tried that is what is to be said.
+Result<std::optional<Error>> TryPrograms(const Planning& planning, Best& best);
+
+}  // namespace heddle
