@@ -94,9 +94,13 @@ const std::vector<Outcome>& StepOutcomes::OfOp(size_t number, const std::vector<
   if (!fresh) return outcomes;
   const SpmdOp& op = problem_.op(step_.ops[number]);
   const std::vector<int>& touch = step_.touch[number];
-  for (size_t c = 0; c < op.choices->size(); ++c) {
+  const std::vector<int> any;
+  const std::vector<int>& some =
+      restriction_ != nullptr ? restriction_->Of(step_.ops[number]) : any;
+  const size_t count = some.empty() ? op.choices->size() : some.size();
+  for (size_t k = 0; k < count; ++k) {
+    const size_t c = some.empty() ? k : static_cast<size_t>(some[k]);
     const OpChoice& choice = (*op.choices)[c];
-    if (restriction_ != nullptr && !restriction_->Allows(step_.ops[number], choice)) continue;
     Outcome outcome{static_cast<uint32_t>(c), choice.seconds, facts};
     for (size_t t = 0; t < touch.size() && outcome.seconds < kNever; ++t) {
       FactTable& table = problem_.facts(op.touches[t].tensor);
