@@ -83,6 +83,35 @@ BENCHMARK_CAPTURE(PlanPipeline, layers96_devices1024, "gpt?layers=96", "4096", "
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 
+// `spmd`: targets 0.3, 0.5 and 1 s for BERT of 12, 24 and 48 layers and 1 s for experts on the one
+// axis of eight devices, five times that on two axes (64 devices: 5 s); under 500 MB.
+void PlanSpmd(benchmark::State& state, const std::string& model, const std::string& batch,
+              const std::string& cluster) {
+  RunPlan(state, {"plan", "--strategy", "spmd", "--model", model, "--batch", batch, "--cluster",
+                  kClusters + cluster + ".toml"});
+}
+BENCHMARK_CAPTURE(PlanSpmd, bert12_devices8, "bert-base?seq=128", "256", "equal8")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanSpmd, bert24_devices8, "bert-base?layers=24&seq=128", "256", "equal8")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanSpmd, bert48_devices8, "bert-base?layers=48&seq=128", "256", "equal8")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanSpmd, moe24_devices8, "bert-moe?layers=24&seq=128", "256", "equal8")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanSpmd, moe12_devices4, "bert-moe?seq=128&experts=8", "128", "mixed4")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanSpmd, bert12_devices64, "bert-base?seq=128", "2048", "hap64")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(PlanSpmd, inception_devices4, "inception-v3", "128", "mixed4")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
 // `pipeline` on layer profiles, which are not part of this repository: targets 1 s (densenet121),
 // 2 s (inception_v3), on 16 devices.
 void PlanProfile(benchmark::State& state, const std::string& name) {

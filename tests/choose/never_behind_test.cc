@@ -40,7 +40,7 @@ double ReplicatedBytes(const PlanOptions& options, const Cluster& cluster) {
 TEST(Spmd, IsNeverBehindABaseline) {
   std::mt19937 random(11);
   int compared = 0;
-  for (int round = 0; round < 24; ++round) {
+  for (int round = 0; round < 16; ++round) {
     const PlanOptions options = RandomOptions(random);
     ClusterNumbers numbers = RandomCluster(random);
     numbers.flops *= 1e3;
@@ -66,7 +66,7 @@ TEST(Spmd, IsNeverBehindABaseline) {
           << name << ", " << options.model << ", round " << round;
     }
   }
-  EXPECT_GT(compared, 60);
+  EXPECT_GT(compared, 40);
 }
 
 }  // namespace

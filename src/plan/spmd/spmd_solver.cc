@@ -30,25 +30,30 @@ SpmdProblem& SpmdSolver::ProblemOn(const SpmdMesh& mesh) {
 
 SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const Options& options) {
   SpmdSolution best = SolveProblem(ProblemOn(mesh), search, options.like, options.most_rises == 0);
-  if (!best.lack) return best;
+  if (!best.lack || options.most_rises == 0) return best;
   constexpr double kRise = 4, kFirst = 1e-3;
   // In seconds per byte, on the scale of the step's time over the memory it has.
   const auto memory = static_cast<double>(best.lack->available.value);
+  const double first =
+      kFirst * best.estimate.stage_seconds / memory / static_cast<double>(mesh.size());
+  const auto solve_at = [&](const std::vector<double>& price, const std::vector<int>& like) {
+    SpmdProblem problem(cost_, *planning_.cluster, mesh, {price, steps()});
+    return SolveProblem(problem, search, &like, /*may_gather_again=*/true);
+  };
+  // What does not fit at the highest price does not fit at all.
+  SpmdSolution smallest = solve_at(
+      std::vector<double>(mesh.size(), first * std::pow(kRise, options.most_rises)), best.choices);
   std::vector<double> price(mesh.size(), 0);
   SpmdSolution last = best;
-  for (int rise = 0; rise < options.most_rises && best.lack; ++rise) {
-    const double first =
-        kFirst * best.estimate.stage_seconds / memory / static_cast<double>(mesh.size());
+  for (int rise = 0; rise < options.most_rises && !smallest.lack && last.lack; ++rise) {
     for (size_t place = 0; place < price.size(); ++place) {
       const Bytes room = planning_.cluster->type_of(mesh.device(place)).memory;
       if (last.estimate.peak[place] > room) price[place] = std::max(first, price[place] * kRise);
     }
-    const std::vector<int> choices = last.choices;
-    SpmdProblem problem(cost_, *planning_.cluster, mesh, {price, steps()});
-    last = SolveProblem(problem, search, &choices, /*may_gather_again=*/true);
+    last = solve_at(price, last.choices);
     if (last.BetterThan(best)) best = last;
   }
-  return best;
+  return smallest.BetterThan(best) ? smallest : best;
 }
 
 SpmdSolution SpmdSolver::SolveProblem(SpmdProblem& problem, const Search& search,
