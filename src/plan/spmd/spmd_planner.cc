@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "plan/spmd/axis_descent.h"
 #include "plan/spmd/ratios.h"
@@ -78,13 +79,12 @@ class SpmdPlanner {
       PlanOn(FlatMesh(cluster, nodes));
       if (HasNodeMesh(cluster, nodes)) PlanOn(NodeMesh(cluster, nodes));
     }
-    std::stable_sort(found_.begin(), found_.end(), &Found::Better);
-    if (found_.size() > most_plans_) found_.resize(most_plans_);
-    for (int family = 0; family < kSpmdFamilies; ++family) {
-      for (const RatioStart start : {RatioStart::kEven, RatioStart::kSamples}) {
-        AddFamily(static_cast<SpmdFamily>(family), start);
-      }
-    }
+    KeepBest(0, most_plans_);
+    AddFamilies(RatioStart::kEven);
+    const size_t as_they_do = found_.size();
+    AddFamilies(RatioStart::kSamples);
+    constexpr size_t kMostBySpeed = 2;
+    KeepBest(as_they_do, kMostBySpeed);
     return Candidates("spmd");
   }
 
@@ -140,6 +140,19 @@ class SpmdPlanner {
     }
   }
 
+  // Of what was found since, the best by estimate.
+  void KeepBest(size_t since, size_t most) {
+    std::stable_sort(found_.begin() + static_cast<std::ptrdiff_t>(since), found_.end(),
+                     &Found::Better);
+    if (found_.size() > since + most) found_.resize(since + most);
+  }
+
+  void AddFamilies(RatioStart start) {
+    for (int family = 0; family < kSpmdFamilies; ++family) {
+      AddFamily(static_cast<SpmdFamily>(family), start);
+    }
+  }
+
   void AddFamily(SpmdFamily family, RatioStart start) {
     for (SpmdMesh& mesh : MeshesFor(family, planning_.graph, *planning_.cluster)) {
       const SpmdMesh even = mesh;
@@ -189,15 +202,19 @@ Result<std::vector<SpmdCandidate>> PlanFamily(const Planning& planning, SpmdFami
 
 Status TryCandidates(const Planning& planning, std::vector<SpmdCandidate> candidates,
                      const std::string& strategy, Best& best) {
+  // A few at a time: once there is a good one, the memory of slower ones need not be checked.
+  constexpr size_t kTogether = 4;
   std::vector<Plan> plans;
-  for (SpmdCandidate& candidate : candidates) {
+  for (size_t k = 0; k < candidates.size(); ++k) {
+    SpmdCandidate& candidate = candidates[k];
     best.Note(fmt::format("{}: {} without overlap", candidate.how,
                           ToText(Seconds{candidate.estimate.stage_seconds})));
     plans.push_back(planning.Blank(strategy, ""));
     plans.back().microbatches = 1;
     plans.back().spmd = std::move(candidate.plan);
+    if (plans.size() < kTogether && k + 1 < candidates.size()) continue;
+    HEDDLE_RETURN_IF_ERROR(best.TryAll(std::exchange(plans, {})));
   }
-  HEDDLE_RETURN_IF_ERROR(best.TryAll(std::move(plans)));
   return Ok();
 }
 
