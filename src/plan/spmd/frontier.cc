@@ -3,17 +3,27 @@
 #include <algorithm>
 
 namespace heddle {
+namespace {
+
+// By tensor: how many ops make it, or a term of it.
+std::vector<int> ProducersOf(const SpmdProblem& problem) {
+  std::vector<int> producers(problem.graph().tensors().size());
+  for (const SpmdOp& op : problem.ops()) {
+    for (const Touch& touch : op.touches) {
+      if (touch.produces) ++producers[static_cast<size_t>(touch.tensor)];
+    }
+  }
+  return producers;
+}
+
+}  // namespace
 
 std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrder& order) {
   std::vector<FrontierStep> steps;
   std::vector<int> left(problem.graph().tensors().size());
   for (size_t t = 0; t < left.size(); ++t) left[t] = problem.touches_of(static_cast<int>(t));
-  std::vector<int> producers(left.size(), 0), seen(left.size(), 0);
-  for (const SpmdOp& op : problem.ops()) {
-    for (const Touch& touch : op.touches) {
-      producers[static_cast<size_t>(touch.tensor)] += touch.produces ? 1 : 0;
-    }
-  }
+  const std::vector<int> producers = ProducersOf(problem);
+  std::vector<int> seen(left.size());
   std::vector<int> live;
   for (const std::vector<int>& ops : order) {
     FrontierStep step;
