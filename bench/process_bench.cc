@@ -1,4 +1,4 @@
-// Whole processes, as a person waits for them: wall seconds and peak memory.
+// Whole processes, as a person waits for them: wall seconds, seconds of CPU and peak memory.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -11,8 +11,14 @@
 
 namespace {
 
-// Runs heddle with the arguments, output discarded; returns its peak memory in MB, or -1.
-double RunHeddle(const std::vector<std::string>& arguments) {
+struct Spent {
+  bool good = false;
+  double megabytes = 0;    // at most
+  double cpu_seconds = 0;  // of all its threads
+};
+
+// Runs heddle with the arguments, output discarded.
+Spent RunHeddle(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   std::string binary = HEDDLE_BINARY;
   argv.push_back(binary.data());
@@ -29,21 +35,27 @@ double RunHeddle(const std::vector<std::string>& arguments) {
   int status = 0;
   rusage usage{};
   wait4(child, &status, 0, &usage);
-  const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return good ? static_cast<double>(usage.ru_maxrss) / 1024 : -1;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return {WIFEXITED(status) && WEXITSTATUS(status) == 0,
+          static_cast<double>(usage.ru_maxrss) / 1024,
+          seconds(usage.ru_utime) + seconds(usage.ru_stime)};
 }
 
 void RunPlan(benchmark::State& state, const std::vector<std::string>& arguments) {
-  double most = 0;
+  double most = 0, cpu_seconds = 0;
   for (auto _ : state) {
-    const double megabytes = RunHeddle(arguments);
-    if (megabytes < 0) {
+    const Spent spent = RunHeddle(arguments);
+    if (!spent.good) {
       state.SkipWithError("heddle failed");
       return;
     }
-    most = megabytes > most ? megabytes : most;
+    most = spent.megabytes > most ? spent.megabytes : most;
+    cpu_seconds += spent.cpu_seconds;
   }
   state.counters["peak MB"] = most;
+  state.counters["CPU s"] = benchmark::Counter(cpu_seconds, benchmark::Counter::kAvgIterations);
 }
 
 const std::string kClusters = std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/";
