@@ -6,11 +6,12 @@
 #include <chrono>
 
 #include "base/text.h"
+#include "choose/spmd_strategy.h"
 #include "plan/async/async_planner.h"
 #include "plan/baseline/earlier_systems.h"
+#include "plan/baseline/spmd_baselines.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/spp.h"
-#include "plan/spmd/spmd_strategy.h"
 
 namespace heddle {
 
@@ -22,6 +23,10 @@ const std::vector<Planner>& Planners() {
       {"async", "a pipeline that is never flushed, with weight versions (PipeDream)", &PlanAsync},
       {"dp", "data parallelism, equal shares", &PlanDataParallel},
       {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
+      {"zero", "data parallelism, weights and optimizer state stored in parts", &PlanZero},
+      {"tensor-parallel", "weights divided inside nodes, samples across (Megatron)",
+       &PlanTensorParallel},
+      {"expert-parallel", "experts divided, everything else by samples", &PlanExpertParallel},
       {"gpipe", "pipeline: all forwards, then all backwards", &PlanGpipe},
       {"1f1b", "pipeline: one forward, one backward", &PlanOneForwardOneBackward},
       {"zb-h1", "pipeline: backward in two parts, one of which fills gaps", &PlanZbH1},

@@ -66,7 +66,7 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
                    {"planned in", Align::kRight}});
   for (const Row& row : rows) {
     if (!row.feasible) {
-      table.AddRow({row.strategy, "does not fit", "", "", "", "", "", ""});
+      table.AddRow({row.strategy, "no plan", "", "", "", "", "", ""});
       continue;
     }
     table.AddRow({row.strategy, ToText(Seconds{row.iteration_seconds}),

@@ -30,9 +30,12 @@ SegmentOp ProgramTables::AddOp(const std::string& name) {
 
 int32_t ProgramTables::AddSegment(Segment segment) {
   const auto id = static_cast<int32_t>(p_.segments.size());
-  const std::string name = segment.name;
-  for (int suffix = 2; !segments_.emplace(segment.name, id).second; ++suffix) {
-    segment.name = name + "." + std::to_string(suffix);
+  if (!segments_.emplace(segment.name, id).second) {
+    const std::string name = segment.name;
+    int& suffix = suffixes_.try_emplace(name, 2).first->second;
+    do {
+      segment.name = name + "." + std::to_string(suffix++);
+    } while (!segments_.emplace(segment.name, id).second);
   }
   p_.segments.push_back(std::move(segment));
   return id;

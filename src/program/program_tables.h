@@ -33,6 +33,7 @@ class ProgramTables {
  private:
   Program& p_;
   std::unordered_map<std::string, int32_t> tensors_, forms_, ops_, segments_;
+  std::unordered_map<std::string, int> suffixes_;  // the next to try for a taken name
   std::map<Slice, int32_t> slices_;
   std::map<std::vector<int32_t>, int32_t> groups_;
 };

@@ -50,6 +50,15 @@ void ExpectPlanRefused(const std::string& from, const std::string& to,
   }
 }
 
+TEST(BadInputTest, AStrategyWithoutAPlaceIsRefused) {
+  ExpectRefused(
+      "plan --strategy expert-parallel --model tiny-mlp --cluster " + ClusterFile("mixed4"), 3,
+      {"expert-parallel: tiny-mlp has no experts", "bert-moe"});
+  ExpectRefused(
+      "plan --strategy zero --model tiny-mlp --batch 2 --cluster " + ClusterFile("mixed4"), 3,
+      {"zero: a batch of 2 leaves some of 4 devices without a sample"});
+}
+
 TEST(BadInputTest, UnknownModelSuggestsTheNearest) {
   ExpectRefused("plan --model gbt --cluster " + ClusterFile("mixed4"), 4, {"gbt", "\"gpt\""});
   ExpectRefused("plan --model 'gpt?layer=2' --cluster " + ClusterFile("mixed4"), 4, {"\"layers\""});

@@ -6,19 +6,12 @@
 // result is a local optimum; SearchFolded without a restriction is exact, where it can be afforded.
 #pragma once
 
-#include <string_view>
-
 #include "plan/spmd/folded_sweep.h"
 
 namespace heddle {
 
 // Of one sweep (SweepOptions::many_states).
 inline constexpr int64_t kManyStates = 60'000;
-
-// Every op that has one of these letters divided by the first of them on that axis, the others
-// whole. Updates likewise, unless they are left free: then storage is still to be chosen.
-Restriction DividedBy(const SpmdProblem& problem, size_t axis, std::string_view letters,
-                      bool free_updates = false);
 
 // Different plans, the cheapest first. REQUIRES: a mesh with two axes.
 std::vector<SpmdChoices> SearchByAxis(SpmdProblem& problem);

@@ -251,6 +251,8 @@ std::vector<Conversion> ConversionTable::TreeOf(int source, LayoutSet wanted) {
   if (wanted == 0) return tree;
   const Trees& trees = TreesFor(wanted);
   AddTree(trees, (size_t{1} << trees.wanted.size()) - 1, source, tree);
+  // Where conversions are free a chain may pass the source again.
+  std::erase_if(tree, [&](const Conversion& conversion) { return conversion.to == source; });
   return tree;
 }
 

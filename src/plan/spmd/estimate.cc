@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <set>
 
 namespace heddle {
 namespace {
 
-using Copy = std::pair<int, int>;  // tensor, number of its layout
+// A tensor in a layout.
+struct Copy {
+  int tensor, layout;
+  size_t number;  // among all copies that there could be
+};
 
 class Estimator {
  public:
@@ -20,6 +24,13 @@ class Estimator {
         peak_(problem.mesh().size(), 0),
         parts_(problem.mesh().size()) {
     estimate_.peak_parts.resize(problem.mesh().size());
+    size_t count = 0;
+    for (size_t t = 0; t < problem.graph().tensors().size(); ++t) {
+      first_copy_.push_back(count);
+      count += static_cast<size_t>(TableOf(static_cast<int>(t)).space().size());
+    }
+    stored_.resize(count, false);
+    summed_.resize(count, false);
   }
 
   SpmdEstimate Run() {
@@ -44,8 +55,12 @@ class Estimator {
  private:
   ConversionTable& TableOf(int tensor) const { return problem_.facts(tensor).conversions(); }
 
+  Copy CopyOf(TensorId tensor, int layout) const {
+    return {tensor.value, layout,
+            first_copy_[static_cast<size_t>(tensor.value)] + static_cast<size_t>(layout)};
+  }
   Copy CopyOf(TensorId tensor, const Layout& layout) const {
-    return {tensor.value, TableOf(tensor.value).space().IndexOf(layout)};
+    return CopyOf(tensor, TableOf(tensor.value).space().IndexOf(layout));
   }
 
   // What a step reads and writes besides inputs and what is stored.
@@ -75,48 +90,47 @@ class Estimator {
   // A copy that is made again dies at its last use before.
   void FindUses() {
     for (const SpmdStorage& storage : plan_.storage) {
-      stored_.push_back(CopyOf(storage.parameter, storage.layout));
+      stored_[CopyOf(storage.parameter, storage.layout).number] = true;
     }
-    std::sort(stored_.begin(), stored_.end());
     dies_after_.resize(plan_.steps.size());
-    std::map<Copy, size_t> last;
-    const auto stored = [&](const Copy& copy) {
-      return std::binary_search(stored_.begin(), stored_.end(), copy);
+    constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+    std::vector<size_t> last(stored_.size(), kNowhere);
+    std::vector<Copy> used;  // each once
+    const auto use = [&](const Copy& copy, size_t k) {
+      if (last[copy.number] == kNowhere) used.push_back(copy);
+      last[copy.number] = k;
     };
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
       const SpmdStep& step = plan_.steps[k];
       ForEachCopy(
           step,
           [&](const Copy& copy) {
-            if (!stored(copy)) last[copy] = k;
+            if (!stored_[copy.number]) use(copy, k);
           },
           [&](const Copy& copy) {
-            if (stored(copy)) return;
-            const auto found = last.find(copy);
-            if (found != last.end() && step.converts()) dies_after_[found->second].push_back(copy);
-            last[copy] = k;
+            if (stored_[copy.number]) return;
+            const size_t before = last[copy.number];
+            if (before != kNowhere && step.converts()) dies_after_[before].push_back(copy);
+            use(copy, k);
           });
     }
-    for (const auto& [copy, k] : last) dies_after_[k].push_back(copy);
+    for (const Copy& copy : used) dies_after_[last[copy.number]].push_back(copy);
   }
 
   void HoldStorage() {
     const Graph& graph = problem_.graph();
     for (size_t p = 0; p < plan_.storage.size(); ++p) {
       const Parameter& parameter = graph.parameters()[p];
-      Add(stored_copy(p), 1);
-      const int layout = stored_copy(p).second;
-      for (const TensorId state : parameter.states) Add({state.value, layout}, 1);
+      const Copy stored = CopyOf(plan_.storage[p].parameter, plan_.storage[p].layout);
+      Add(stored, 1);
+      for (const TensorId state : parameter.states) Add(CopyOf(state, stored.layout), 1);
     }
-  }
-  Copy stored_copy(size_t p) const {
-    return CopyOf(plan_.storage[p].parameter, plan_.storage[p].layout);
   }
 
   void Add(const Copy& copy, double sign) {
-    ConversionTable& table = TableOf(copy.first);
-    const std::vector<double>& shares = table.SharesOf(copy.second);
-    const Layout layout = table.space().At(copy.second);
+    ConversionTable& table = TableOf(copy.tensor);
+    const std::vector<double>& shares = table.SharesOf(copy.layout);
+    const Layout layout = table.space().At(copy.layout);
     for (size_t place = 0; place < bytes_.size(); ++place) {
       const double bytes = sign * table.bytes() * shares[place];
       bytes_[place] += bytes;
@@ -134,9 +148,10 @@ class Estimator {
     ForEachCopy(
         step, [](const Copy&) {},
         [&](const Copy& copy) {
-          if (std::binary_search(stored_.begin(), stored_.end(), copy)) return;
+          if (stored_[copy.number]) return;
           // A sum of several producers is there already.
-          if (!step.converts() && !summed_.insert(copy).second) return;
+          if (!step.converts() && summed_[copy.number]) return;
+          if (!step.converts()) summed_[copy.number] = true;
           Add(copy, 1);
         });
   }
@@ -144,7 +159,9 @@ class Estimator {
   void Compute(const SpmdStep& step) {
     Make(step);
     const Op& op = problem_.graph().op(step.op);
-    const std::vector<double> seconds = problem_.DeviceSeconds(op, step.rule);
+    const auto [found, fresh] = seconds_.try_emplace({problem_.op(step.op.value).kind, step.rule});
+    if (fresh) found->second = problem_.DeviceSeconds(op, step.rule);
+    const std::vector<double>& seconds = found->second;
     for (size_t place = 0; place < clocks_.size(); ++place) clocks_[place] += seconds[place];
     estimate_.compute_seconds += *std::max_element(seconds.begin(), seconds.end());
   }
@@ -181,9 +198,10 @@ class Estimator {
   SpmdEstimate estimate_;
   std::vector<double> clocks_, bytes_, peak_;
   std::vector<RatioParts> parts_;
-  std::vector<Copy> stored_;
-  std::set<Copy> summed_;
+  std::vector<size_t> first_copy_;             // by tensor: the number of its first copy
+  std::vector<bool> stored_, summed_;          // by copy
   std::vector<std::vector<Copy>> dies_after_;  // by step
+  std::map<std::pair<int, OpRule>, std::vector<double>> seconds_;  // by kind of op
 };
 
 }  // namespace

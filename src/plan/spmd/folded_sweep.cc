@@ -72,6 +72,64 @@ class RowIndex {
   size_t count_ = 0;
 };
 
+// Some states, and whether another can be had from one of them by conversions for no more. Each
+// tensor has few different facts, so the gaps of a state to all of them are looked up once.
+class Dominators {
+ public:
+  Dominators(const States& all, const std::vector<FactTable*>& tables,
+             const std::vector<bool>& open_sum)
+      : all_(all), tables_(tables), open_sum_(open_sum), numbers_(all.facts.size()) {
+    std::vector<uint32_t> known;  // by fact: its number; kNone: not seen
+    for (size_t t = 0; t < all.width; ++t) {
+      known.assign(known.size(), kNone);
+      for (size_t k = 0; k < all.size(); ++k) {
+        const FactId fact = all.row(k)[t];
+        if (fact >= known.size()) known.resize(fact + size_t{1}, kNone);
+        if (known[fact] == kNone) {
+          known[fact] = static_cast<uint32_t>(columns_.size());
+          columns_.push_back({t, fact});
+        }
+        numbers_[k * all.width + t] = known[fact];
+      }
+    }
+  }
+
+  void Add(size_t k) {
+    seconds_.push_back(all_.seconds[k]);
+    for (const auto& [t, fact] : columns_) {
+      gaps_.push_back(GapOf(*tables_[t], all_.row(k)[t], fact, open_sum_[t]));
+    }
+  }
+
+  bool Beat(size_t k) const {
+    const double limit = all_.seconds[k];
+    const uint32_t* numbers = numbers_.data() + k * all_.width;
+    const double* gaps = gaps_.data();
+    for (const double first : seconds_) {
+      double seconds = first;
+      for (size_t t = 0; t < all_.width && seconds <= limit; ++t) seconds += gaps[numbers[t]];
+      if (seconds <= limit) return true;
+      gaps += columns_.size();
+    }
+    return false;
+  }
+
+ private:
+  static constexpr uint32_t kNone = 0xffffffff;
+  struct Column {
+    size_t tensor;
+    FactId fact;
+  };
+
+  const States& all_;
+  const std::vector<FactTable*>& tables_;
+  const std::vector<bool>& open_sum_;
+  std::vector<uint32_t> numbers_;  // [state, tensor]: of the fact among the columns
+  std::vector<Column> columns_;
+  std::vector<double> seconds_;  // of the dominators
+  std::vector<double> gaps_;     // [dominator, column]
+};
+
 // How the states after each step of a layer came about.
 struct LayerTrace {
   struct Step {
@@ -87,7 +145,8 @@ class Sweep {
       : problem_(problem),
         options_(options),
         statistics_(statistics),
-        steps_(FrontierSteps(problem, FoldedOrder(problem))) {}
+        kept_steps_(StepsOf(problem)),
+        steps_(*kept_steps_) {}
 
   SpmdChoices Run() {
     states_.seconds = {0};
@@ -120,6 +179,14 @@ class Sweep {
   }
 
  private:
+  static FoldedSteps StepsOf(SpmdProblem& problem) {
+    if (problem.steps() == nullptr) {
+      problem.KeepSteps(std::make_shared<const std::vector<FrontierStep>>(
+          FrontierSteps(problem, FoldedOrder(problem))));
+    }
+    return problem.steps();
+  }
+
   std::vector<size_t> LayerBegins() const {
     std::vector<size_t> begins;
     const std::vector<Op>& ops = problem_.graph().ops();
@@ -143,7 +210,7 @@ class Sweep {
       const FrontierStep& step = steps_[k];
       for (const int op : step.ops) {
         shape.push_back(problem_.op(op).kind);
-        if (options_.restriction != nullptr) shape.push_back(options_.restriction->rule_of(op));
+        if (options_.restriction != nullptr) add(options_.restriction->Of(op));
       }
       shape.push_back(static_cast<int64_t>(step.live.size()));
       for (const int tensor : step.touched) shape.push_back(problem_.kind_of(tensor));
@@ -236,20 +303,14 @@ class Sweep {
     const size_t most = many ? std::min(kFewStates, options_.most_states) : options_.most_states;
     States kept;
     kept.width = all.width;
+    Dominators dominators(all, tables, step.open_sum);
     for (const uint32_t k : order) {
-      bool beaten = false;
-      for (size_t j = 0; j < std::min(kMostDominators, kept.size()) && !beaten; ++j) {
-        double seconds = kept.seconds[j];
-        for (size_t t = 0; t < all.width && seconds <= all.seconds[k]; ++t) {
-          seconds += GapOf(*tables[t], kept.row(j)[t], all.row(k)[t], step.open_sum[t]);
-        }
-        beaten = seconds <= all.seconds[k];
-      }
-      if (beaten) continue;
+      if (dominators.Beat(k)) continue;
       if (kept.size() == most) {
         statistics_.exact = false;
         break;
       }
+      if (kept.size() < kMostDominators) dominators.Add(k);
       kept.facts.insert(kept.facts.end(), all.row(k), all.row(k) + all.width);
       kept.seconds.push_back(all.seconds[k]);
       kept.parent.push_back(all.parent[k]);
@@ -335,7 +396,8 @@ class Sweep {
   SpmdProblem& problem_;
   const SweepOptions& options_;
   SweepStatistics& statistics_;
-  std::vector<FrontierStep> steps_;
+  FoldedSteps kept_steps_;
+  const std::vector<FrontierStep>& steps_;
   States states_;
 };
 

@@ -3,17 +3,27 @@
 #include <algorithm>
 
 namespace heddle {
+namespace {
+
+// By tensor: how many ops make it, or a term of it.
+std::vector<int> ProducersOf(const SpmdProblem& problem) {
+  std::vector<int> producers(problem.graph().tensors().size());
+  for (const SpmdOp& op : problem.ops()) {
+    for (const Touch& touch : op.touches) {
+      if (touch.produces) ++producers[static_cast<size_t>(touch.tensor)];
+    }
+  }
+  return producers;
+}
+
+}  // namespace
 
 std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrder& order) {
   std::vector<FrontierStep> steps;
   std::vector<int> left(problem.graph().tensors().size());
   for (size_t t = 0; t < left.size(); ++t) left[t] = problem.touches_of(static_cast<int>(t));
-  std::vector<int> producers(left.size(), 0), seen(left.size(), 0);
-  for (const SpmdOp& op : problem.ops()) {
-    for (const Touch& touch : op.touches) {
-      producers[static_cast<size_t>(touch.tensor)] += touch.produces ? 1 : 0;
-    }
-  }
+  const std::vector<int> producers = ProducersOf(problem);
+  std::vector<int> seen(left.size());
   std::vector<int> live;
   for (const std::vector<int>& ops : order) {
     FrontierStep step;
@@ -94,9 +104,13 @@ const std::vector<Outcome>& StepOutcomes::OfOp(size_t number, const std::vector<
   if (!fresh) return outcomes;
   const SpmdOp& op = problem_.op(step_.ops[number]);
   const std::vector<int>& touch = step_.touch[number];
-  for (size_t c = 0; c < op.choices->size(); ++c) {
+  const std::vector<int> any;
+  const std::vector<int>& some =
+      restriction_ != nullptr ? restriction_->Of(step_.ops[number]) : any;
+  const size_t count = some.empty() ? op.choices->size() : some.size();
+  for (size_t k = 0; k < count; ++k) {
+    const size_t c = some.empty() ? k : static_cast<size_t>(some[k]);
     const OpChoice& choice = (*op.choices)[c];
-    if (restriction_ != nullptr && !restriction_->Allows(step_.ops[number], choice)) continue;
     Outcome outcome{static_cast<uint32_t>(c), choice.seconds, facts};
     for (size_t t = 0; t < touch.size() && outcome.seconds < kNever; ++t) {
       FactTable& table = problem_.facts(op.touches[t].tensor);

@@ -52,15 +52,12 @@ struct Outcome {
 };
 std::vector<int> ChoicesOf(const SpmdProblem& problem, const FrontierStep& step, uint32_t choices);
 
-// Rules that are fixed on one axis of the mesh.
+// The choices that a search may take, by op; none listed: all of them.
 struct Restriction {
-  size_t axis = 0;
-  std::vector<int> rules;  // by op: number of the rule (OpChoice::rules); -1: any
+  std::vector<std::vector<int>> choices;
 
-  int rule_of(int op) const { return rules[static_cast<size_t>(op)]; }
-  bool Allows(int op, const OpChoice& choice) const {
-    return rule_of(op) < 0 || choice.rules[axis] == rule_of(op);
-  }
+  const std::vector<int>& Of(int op) const { return choices[static_cast<size_t>(op)]; }
+  bool operator==(const Restriction&) const = default;
 };
 
 // The outcomes of one step, found once for each combination of facts of what it touches.

@@ -1,6 +1,7 @@
 #include "plan/spmd/mesh.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "program/plan/spmd_plan.h"
 
@@ -14,28 +15,83 @@ void SetEvenRatios(SpmdMesh& mesh) {
   }
 }
 
+double SpeedOf(const Cluster& cluster, const Node& node, DType dtype) {
+  double speed = 0;
+  for (const DeviceId device : node.devices) speed += cluster.type_of(device).rate(dtype).value;
+  return speed;
+}
+
 }  // namespace
 
-SpmdMesh FlatMesh(const Cluster& cluster) {
+NodeSet AllNodes(const Cluster& cluster) {
+  NodeSet nodes(cluster.nodes().size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
+std::vector<NodeSet> NodeSets(const Cluster& cluster, DType dtype) {
+  const std::vector<Node>& nodes = cluster.nodes();
+  std::vector<double> whole, single;
+  for (const Node& node : nodes) {
+    whole.push_back(SpeedOf(cluster, node, dtype));
+    single.push_back(whole.back() / static_cast<double>(node.devices.size()));
+  }
+  const auto fastest = std::max_element(whole.begin(), whole.end()) - whole.begin();
+  const double most = *std::max_element(single.begin(), single.end());
+  NodeSet alike;
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    if (single[k] == most) alike.push_back(k);
+  }
+  std::vector<NodeSet> sets = {AllNodes(cluster)};
+  for (NodeSet set : {alike, NodeSet{static_cast<size_t>(fastest)}}) {
+    if (std::find(sets.begin(), sets.end(), set) == sets.end()) sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+SpmdMesh FlatMesh(const Cluster& cluster, const NodeSet& nodes) {
   SpmdMesh mesh;
   mesh.rows.emplace_back();
-  for (const Node& node : cluster.nodes()) {
-    mesh.rows[0].insert(mesh.rows[0].end(), node.devices.begin(), node.devices.end());
+  for (const size_t k : nodes) {
+    const std::vector<DeviceId>& devices = cluster.nodes()[k].devices;
+    mesh.rows[0].insert(mesh.rows[0].end(), devices.begin(), devices.end());
   }
   SetEvenRatios(mesh);
   return mesh;
 }
 
-bool HasNodeMesh(const Cluster& cluster) {
-  const size_t size = cluster.nodes()[0].devices.size();
-  return cluster.nodes().size() > 1 && size > 1 &&
-         std::all_of(cluster.nodes().begin(), cluster.nodes().end(),
-                     [&](const Node& node) { return node.devices.size() == size; });
+bool HasNodeMesh(const Cluster& cluster, const NodeSet& nodes) {
+  const size_t size = cluster.nodes()[nodes[0]].devices.size();
+  return nodes.size() > 1 && size > 1 && std::all_of(nodes.begin(), nodes.end(), [&](size_t k) {
+           return cluster.nodes()[k].devices.size() == size;
+         });
 }
 
-SpmdMesh NodeMesh(const Cluster& cluster) {
+SpmdMesh NodeMesh(const Cluster& cluster, const NodeSet& nodes) {
   SpmdMesh mesh;
-  for (const Node& node : cluster.nodes()) mesh.rows.push_back(node.devices);
+  for (const size_t k : nodes) mesh.rows.push_back(cluster.nodes()[k].devices);
+  SetEvenRatios(mesh);
+  return mesh;
+}
+
+std::vector<size_t> GroupSizes(const Cluster& cluster) {
+  size_t common = 0;
+  for (const Node& node : cluster.nodes()) common = std::gcd(common, node.devices.size());
+  std::vector<size_t> sizes;
+  for (size_t size = 2; size <= common; ++size) {
+    if (common % size == 0) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+SpmdMesh GroupMesh(const Cluster& cluster, size_t size) {
+  SpmdMesh mesh;
+  for (const Node& node : cluster.nodes()) {
+    for (size_t first = 0; first < node.devices.size(); first += size) {
+      const auto begin = node.devices.begin() + static_cast<std::ptrdiff_t>(first);
+      mesh.rows.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(size));
+    }
+  }
   SetEvenRatios(mesh);
   return mesh;
 }

@@ -34,10 +34,26 @@ struct SpmdMesh {
   }
 };
 
-// One row of all devices, and rows by node where nodes are of equal size; even ratios.
-SpmdMesh FlatMesh(const Cluster& cluster);
-bool HasNodeMesh(const Cluster& cluster);
-SpmdMesh NodeMesh(const Cluster& cluster);  // REQUIRES: HasNodeMesh
+using NodeSet = std::vector<size_t>;  // numbers of a cluster's nodes, ascending
+
+NodeSet AllNodes(const Cluster& cluster);
+// Sets worth trying: all nodes; those of the fastest kind of device; the fastest node alone. On a
+// slow network more nodes may be slower than fewer.
+std::vector<NodeSet> NodeSets(const Cluster& cluster, DType dtype);
+
+// One row of the nodes' devices, and rows by node where nodes are of equal size; even ratios.
+SpmdMesh FlatMesh(const Cluster& cluster, const NodeSet& nodes);
+bool HasNodeMesh(const Cluster& cluster, const NodeSet& nodes);
+SpmdMesh NodeMesh(const Cluster& cluster, const NodeSet& nodes);  // REQUIRES: HasNodeMesh
+
+inline SpmdMesh FlatMesh(const Cluster& cluster) { return FlatMesh(cluster, AllNodes(cluster)); }
+inline bool HasNodeMesh(const Cluster& cluster) { return HasNodeMesh(cluster, AllNodes(cluster)); }
+inline SpmdMesh NodeMesh(const Cluster& cluster) { return NodeMesh(cluster, AllNodes(cluster)); }
+
+// Rows of so many devices, each row inside one node. Every node must be divisible into such: the
+// sizes for which it is, without 1, ascending.
+std::vector<size_t> GroupSizes(const Cluster& cluster);
+SpmdMesh GroupMesh(const Cluster& cluster, size_t size);
 
 inline int RatioGroupOf(char letter) { return letter == 'b' ? kSampleRatios : kOtherRatios; }
 

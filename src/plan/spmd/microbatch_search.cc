@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <set>
-
-#include "plan/spmd/spmd_planner.h"
+#include <utility>
 
 namespace heddle {
 namespace {
@@ -36,94 +34,117 @@ double LeastFill(const Planning& planning, int64_t microbatches) {
   return (activations / static_cast<double>(microbatches) + weights) / memory;
 }
 
-// The search for a part of the batch. It counts sums of gradients and updates in every microbatch
-// though they come once: the plans fit, and are not sure to be the best.
-Result<std::vector<SpmdCandidate>> CandidatesFor(const Planning& planning, int64_t microbatches) {
-  if (microbatches == 1) return PlanSpmd(planning);
-  PlanOptions options = planning.options;
-  options.batch = planning.options.batch / microbatches;
-  HEDDLE_ASSIGN(const Planning part, Planning::Make(options, *planning.cluster, planning.profile));
-  return PlanSpmd(part);
-}
+class PartSearch {
+ public:
+  PartSearch(const Planning& planning, const std::string& strategy, const ProgramFinder& find,
+             Best& best)
+      : planning_(planning), strategy_(strategy), find_(find), best_(best) {}
 
-Result<bool> TryCandidates(const Planning& planning, std::vector<SpmdCandidate> candidates,
-                           int64_t microbatches, Best& best) {
-  std::vector<Plan> plans;
-  std::vector<std::string> how;
-  for (SpmdCandidate& candidate : candidates) {
-    Plan plan = planning.Blank("spmd", "");
-    plan.microbatches = microbatches;
-    plan.spmd = std::move(candidate.plan);
-    if (microbatches > 1) candidate.how += fmt::format(", {} microbatches", microbatches);
-    plans.push_back(plan);
-    how.push_back(candidate.how);
-    if (microbatches == 1) continue;
-    plan.spmd->converts_each = true;
-    plans.push_back(std::move(plan));
-    how.push_back(candidate.how + ", gradients exchanged after each");
+  // What is found for so many microbatches. Says whether any of it fits.
+  Result<bool> Try(int64_t microbatches) {
+    Result<std::vector<SpmdCandidate>> candidates = CandidatesFor(microbatches);
+    if (!candidates.ok()) {
+      if (candidates.error().kind != ErrorKind::kInfeasible) return candidates.error();
+      refused_ = candidates.error();
+      return false;
+    }
+    return TryCandidates(std::move(candidates).value(), microbatches);
   }
-  HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
-                best.TryAll(std::move(plans), std::move(how)));
-  return std::any_of(outcomes.begin(), outcomes.end(),
-                     [](Best::Outcome outcome) { return outcome != Best::Outcome::kDoesNotFit; });
-}
 
-// What the search finds for so many microbatches. Says whether any of it fits.
-Result<bool> TryPart(const Planning& planning, int64_t microbatches, Best& best,
-                     std::optional<Error>& refused) {
-  Result<std::vector<SpmdCandidate>> candidates = CandidatesFor(planning, microbatches);
-  if (!candidates.ok()) {
-    if (candidates.error().kind != ErrorKind::kInfeasible) return candidates.error();
-    refused = candidates.error();
-    return false;
+  // The most microbatches first: if even they need too much, so do fewer, and a search that finds
+  // nothing takes longest. Fewer are not worth a try where memory would be nearly full at best.
+  Status TrySeveral() {
+    constexpr int64_t kMost = 8;
+    constexpr double kNearlyFull = 0.75;
+    for (int64_t microbatches = kMost; microbatches > 1; microbatches /= 2) {
+      const bool hopeless =
+          microbatches < kMost && LeastFill(planning_, microbatches) > kNearlyFull;
+      if (planning_.options.batch % microbatches != 0 || hopeless) continue;
+      HEDDLE_ASSIGN(const bool fits, Try(microbatches));
+      if (!fits) break;
+    }
+    return Ok();
   }
-  return TryCandidates(planning, std::move(candidates).value(), microbatches, best);
-}
 
-// The most microbatches first: if even they need too much, so do fewer, and a search that finds
-// nothing takes longest. Fewer are not worth a try where memory would be nearly full at best.
-Status TryParts(const Planning& planning, Best& best, std::optional<Error>& refused) {
-  constexpr int64_t kMost = 8;
-  constexpr double kNearlyFull = 0.75;
-  for (int64_t microbatches = kMost; microbatches > 1; microbatches /= 2) {
-    const bool hopeless = microbatches < kMost && LeastFill(planning, microbatches) > kNearlyFull;
-    if (planning.options.batch % microbatches != 0 || hopeless) continue;
-    HEDDLE_ASSIGN(const bool fits, TryPart(planning, microbatches, best, refused));
-    if (!fits) break;
+  const std::optional<Error>& refused() const { return refused_; }
+
+ private:
+  // The search for a part of the batch. It counts sums of gradients and updates in every microbatch
+  // though they come once: the plans fit, and are not sure to be the best.
+  Result<std::vector<SpmdCandidate>> CandidatesFor(int64_t microbatches) const {
+    if (microbatches == 1) return find_(planning_);
+    PlanOptions options = planning_.options;
+    options.batch = planning_.options.batch / microbatches;
+    HEDDLE_ASSIGN(const Planning part,
+                  Planning::Make(options, *planning_.cluster, planning_.profile));
+    return find_(part);
   }
-  return Ok();
-}
+
+  Result<bool> TryCandidates(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
+    // A few at a time: once there is a good one, the memory of slower ones need not be checked.
+    constexpr size_t kTogether = 4;
+    bool fits = false;
+    std::vector<Plan> plans;
+    std::vector<std::string> how;
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      SpmdCandidate& candidate = candidates[k];
+      Plan plan = planning_.Blank(strategy_, "");
+      plan.microbatches = microbatches;
+      plan.spmd = std::move(candidate.plan);
+      if (microbatches > 1) candidate.how += fmt::format(", {} microbatches", microbatches);
+      plans.push_back(plan);
+      how.push_back(candidate.how);
+      if (microbatches > 1) {
+        plan.spmd->converts_each = true;
+        plans.push_back(std::move(plan));
+        how.push_back(candidate.how + ", gradients exchanged after each");
+      }
+      if (plans.size() < kTogether && k + 1 < candidates.size()) continue;
+      HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
+                    best_.TryAll(std::exchange(plans, {}), std::exchange(how, {})));
+      for (const Best::Outcome outcome : outcomes) fits |= outcome != Best::Outcome::kDoesNotFit;
+    }
+    return fits;
+  }
+
+  const Planning& planning_;
+  const std::string& strategy_;
+  const ProgramFinder& find_;
+  Best& best_;
+  std::optional<Error> refused_;
+};
 
 }  // namespace
 
-Result<std::optional<Error>> TryPrograms(const Planning& planning, Best& best) {
+Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::string& strategy,
+                                         const ProgramFinder& find, Best& best) {
   const int64_t batch = planning.options.batch;
   const auto& given = planning.options.microbatches;
   if (given && batch % *given != 0) {
-    return BadInput("spmd",
+    return BadInput(strategy,
                     fmt::format("{} microbatches do not divide the batch of {}", *given, batch),
                     "an SPMD program has microbatches of one size");
   }
-  std::optional<Error> refused;
+  PartSearch search(planning, strategy, find, best);
   bool fits = false;
   const double fill = LeastFill(planning, 1);
   if (given || fill <= 1) {
-    HEDDLE_ASSIGN(fits, TryPart(planning, given.value_or(1), best, refused));
+    HEDDLE_ASSIGN(fits, search.Try(given.value_or(1)));
   }
   constexpr double kTight = 0.4;
   if (!given && fits && fill > kTight) {
     // It may fit at once only because fast devices have little: in parts it may be faster.
     for (const int64_t microbatches : {2, 4}) {
       if (batch % microbatches != 0) continue;
-      HEDDLE_RETURN_IF_ERROR(TryPart(planning, microbatches, best, refused));
+      HEDDLE_RETURN_IF_ERROR(search.Try(microbatches));
     }
   } else if (!given && !fits) {
-    HEDDLE_RETURN_IF_ERROR(TryParts(planning, best, refused));
+    HEDDLE_RETURN_IF_ERROR(search.TrySeveral());
   }
-  if (best.tried() == 0 && !refused) {  // no number of microbatches divides the batch
-    HEDDLE_RETURN_IF_ERROR(TryPart(planning, 1, best, refused));
+  if (best.tried() == 0 && !search.refused()) {  // no number of microbatches divides the batch
+    HEDDLE_RETURN_IF_ERROR(search.Try(1));
   }
-  return refused;
+  return search.refused();
 }
 
 }  // namespace heddle

@@ -40,10 +40,16 @@ struct SpmdOp {
   double least = 0;                                // seconds of the cheapest choice
 };
 
+struct FrontierStep;
+// The folded order of a model's ops and what is live on the way: found by the first sweep, the same
+// for every mesh.
+using FoldedSteps = std::shared_ptr<const std::vector<FrontierStep>>;
+
 struct ProblemOptions {
   // Seconds per byte that a device keeps from one step to the next or from forward to backward, by
   // number in the mesh; empty: memory costs nothing.
   std::vector<double> memory_price;
+  FoldedSteps steps;  // of another problem with the same model; may be null
 };
 
 class SpmdProblem {
@@ -66,6 +72,10 @@ class SpmdProblem {
   // Tensors of the same number share a table.
   int kind_of(int tensor) const { return tensor_kinds_[static_cast<size_t>(tensor)]; }
   FactTable& facts(int tensor) { return *tables_[static_cast<size_t>(kind_of(tensor))]; }
+
+  // Null until a sweep has found them.
+  const FoldedSteps& steps() const { return options_.steps; }
+  void KeepSteps(FoldedSteps steps) { options_.steps = std::move(steps); }
 
   // Of the rule on each device, by number in the mesh.
   std::vector<double> DeviceSeconds(const Op& op, const OpRule& rule);

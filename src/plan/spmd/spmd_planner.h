@@ -3,9 +3,8 @@
 //
 // On one row of all devices, and on rows by node where nodes are of equal size, from several ratios
 // to start with: find the cheapest program (folded_sweep.h, axis_descent.h), fit the ratios to it
-// (ratios.h), and so on while the time falls. A program that does not fit the memory is searched
-// again with a price on bytes, which rises where they lack: a Lagrangian, so what is found is good
-// but not sure to be the best that fits.
+// (ratios.h), and so on while the time falls. What earlier systems would do (families.h) is tried
+// as well, as they do it and with samples divided by speed: the searches' cost knows no overlap.
 #pragma once
 
 #include <string>
@@ -14,6 +13,7 @@
 #include "base/result.h"
 #include "plan/planning.h"
 #include "plan/spmd/estimate.h"
+#include "plan/spmd/families.h"
 
 namespace heddle {
 
@@ -23,8 +23,13 @@ struct SpmdCandidate {
   std::string how;  // "8 x 8 devices, ratios by compute, fitted"
 };
 
-// Different plans that fit, the fastest by estimate first: the simulator knows overlap, and may
-// prefer another. An error names the device and the bytes that lack when nothing fits.
+// Different plans that fit, the fastest by estimate first, then those of the families: the
+// simulator knows overlap, and may prefer another. An error names the device and the bytes that
+// lack when nothing fits.
 Result<std::vector<SpmdCandidate>> PlanSpmd(const Planning& planning, size_t most_plans = 4);
+
+// What the family itself would do, on each of its meshes, with even parts. Errors name `strategy`.
+Result<std::vector<SpmdCandidate>> PlanFamily(const Planning& planning, SpmdFamily family,
+                                              const std::string& strategy);
 
 }  // namespace heddle

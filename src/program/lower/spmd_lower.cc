@@ -76,6 +76,10 @@ class SpmdLowering {
     for (const Tensor& tensor : graph.tensors()) {
       tables_.AddTensor({tensor.name, tensor.dtype, tensor.shape, tensor.role});
     }
+    ops_.resize(plan_.steps.size());
+    for (const SpmdPiece& piece : schedule_.pieces) {
+      for (const size_t k : piece.steps) ops_[k] = tables_.AddOp(g_.op(plan_.steps[k].op).name);
+    }
   }
 
   void Run() {
@@ -147,7 +151,7 @@ class SpmdLowering {
     for (const size_t k : piece.steps) {
       const SpmdStep& step = plan_.steps[k];
       const Op& op = g_.op(step.op);
-      SegmentOp part = tables_.AddOp(op.name);
+      SegmentOp part = ops_[k];
       part.shards = AddShards(shards_.ShardsOf(op, step.rule, place_));
       segment.ops.push_back(part);
     }
@@ -177,7 +181,12 @@ class SpmdLowering {
     if (shards.empty()) return -1;
     const auto [found, is_new] =
         shard_ids_.try_emplace(shards, static_cast<int32_t>(p_.op_shards.size()));
-    if (is_new) p_.op_shards.push_back(shards);
+    if (!is_new) return found->second;
+    p_.op_shards.push_back(shards);
+    std::vector<std::pair<char, int64_t>> lengths;
+    for (const auto& [letter, range] : shards) lengths.emplace_back(letter, range.size());
+    const auto next = static_cast<int32_t>(length_ids_.size());
+    lengths_.push_back(length_ids_.try_emplace(std::move(lengths), next).first->second);
     return found->second;
   }
 
@@ -200,8 +209,20 @@ class SpmdLowering {
         segment.last_layer = std::max(segment.last_layer, layer);
       }
     }
-    segment.scratch = ScratchOf(segment, piece);
+    segment.scratch = ScratchFor(segment, piece, number);
     found->second = tables_.AddSegment(std::move(segment));
+    return found->second;
+  }
+
+  // It depends on the lengths of the parts alone, which most devices share.
+  Bytes ScratchFor(const Segment& segment, const SpmdPiece& piece, size_t number) {
+    if (piece.steps.empty()) return ScratchOf(segment, piece);
+    std::vector<int32_t> lengths;
+    for (const SegmentOp& op : segment.ops) {
+      lengths.push_back(op.shards < 0 ? -1 : lengths_[static_cast<size_t>(op.shards)]);
+    }
+    const auto [found, is_new] = scratches_.try_emplace({number, std::move(lengths)});
+    if (is_new) found->second = ScratchOf(segment, piece);
     return found->second;
   }
 
@@ -325,7 +346,11 @@ class SpmdLowering {
   int32_t device_ = 0;         // at work
   Place place_{};              //
   std::map<int32_t, BufferRef> refs_;
+  std::vector<SegmentOp> ops_;  // by step
   std::map<Shards, int32_t> shard_ids_;
+  std::map<std::vector<std::pair<char, int64_t>>, int32_t> length_ids_;
+  std::vector<int32_t> lengths_;  // by shards: equal where the parts are equally long
+  std::map<std::pair<size_t, std::vector<int32_t>>, Bytes> scratches_;  // by piece and lengths
   std::map<CollectiveShape, int32_t> shape_ids_;
   std::map<std::tuple<std::vector<size_t>, std::vector<int32_t>, std::vector<Port>>, int32_t>
       segments_;

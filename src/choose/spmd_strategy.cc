@@ -1,0 +1,28 @@
+#include "choose/spmd_strategy.h"
+
+#include <optional>
+#include <utility>
+
+#include "plan/pipeline/baselines.h"
+#include "plan/spmd/microbatch_search.h"
+
+namespace heddle {
+
+Result<Plan> PlanSpmdStrategy(const Planning& planning) {
+  Best best(planning);
+  HEDDLE_ASSIGN(const std::optional<Error> refused,
+                TryPrograms(
+                    planning, "spmd", [](const Planning& part) { return PlanSpmd(part); }, best));
+  for (const auto& plan_replicas : {&PlanDataParallel, &PlanDataParallelProportional}) {
+    Result<Plan> planned = plan_replicas(planning);
+    if (!planned.ok()) continue;
+    Plan plan = std::move(planned).value();
+    const std::string name = std::exchange(plan.strategy, "spmd");
+    HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
+    if (outcome == Best::Outcome::kFastest) best.Note(name + " is faster than all programs");
+  }
+  if (best.tried() == 0 && refused) return *refused;
+  return std::move(best).Take();
+}
+
+}  // namespace heddle
