@@ -164,8 +164,9 @@ class SpmdPlanner {
                 fmt::format("{} as {}{}", SizeText(mesh), NameOf(family),
                             start == RatioStart::kEven ? "" : ", samples by compute")};
       const bool again = std::any_of(found_.begin(), found_.end(), [&](const Found& other) {
-        return other.solution.mesh.rows == mesh.rows && SameRatios(other.solution.mesh, mesh) &&
-               other.solution.choices == one.solution.choices;
+        const SpmdSolution &a = one.solution, &b = other.solution;
+        return a.mesh.rows == b.mesh.rows && SameRatios(a.mesh, b.mesh) && a.choices == b.choices &&
+               a.plan.steps.size() == b.plan.steps.size();
       });
       if (!again) found_.push_back(std::move(one));
     }
