@@ -98,11 +98,11 @@ Status TryParts(const Planning& planning, Best& best, std::optional<Error>& refu
 
 Result<std::optional<Error>> TryPrograms(const Planning& planning, Best& best) {
   const int64_t batch = planning.options.batch;
-  const auto& given = planning.options.microbatches;
+  std::optional<int64_t> given = planning.options.microbatches;
   if (given && batch % *given != 0) {
-    return BadInput("spmd",
-                    fmt::format("{} microbatches do not divide the batch of {}", *given, batch),
-                    "an SPMD program has microbatches of one size");
+    given = std::min(*given, batch);
+    while (batch % *given != 0) ++*given;
+    best.Note(fmt::format("{} microbatches: all of one size", *given));
   }
   std::optional<Error> refused;
   bool fits = false;
