@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/json_field.h"
+#include "choose/spmd_strategy.h"
 #include "cli/run_heddle.h"
-#include "plan/spmd/spmd_strategy.h"
 #include "plan/spmd_cases.h"
 #include "run/torch/train.h"
 #include "support/scratch_folder.h"

@@ -13,13 +13,16 @@ namespace {
 
 const std::vector<std::vector<std::string>> kFlat = {{"a:0", "a:1", "b:0", "b:1"}};
 
-void ExpectStatedMemory(const std::string& model, int64_t batch, bool sharded) {
+void ExpectStatedMemory(const std::string& model, int64_t batch, bool sharded,
+                        int64_t microbatches = 1, bool converts_each = false) {
   InstallTensorMemory();
   const Planning planning = MakePlanning(model, batch, Optimizer::kAdam, 1);
   const std::vector<double> shares = {0.3, 0.3, 0.2, 0.2};
   Plan plan = planning.Blank("spmd", "spmd");
   plan.spmd = sharded ? ZeroSharded(planning.graph, kFlat, shares)
                       : DataParallel(planning.graph, kFlat, shares);
+  plan.microbatches = microbatches;
+  plan.spmd->converts_each = converts_each;
   const Program program = LowerPlan(plan, planning.graph).value();
   const Verdict verdict = CheckProgram(program, {&planning.graph, {}});
   ASSERT_TRUE(verdict.ok()) << verdict.findings[0].message;
@@ -41,6 +44,12 @@ TEST(SpmdMemoryTest, TheAllocatorSeesWhatTheCheckerStates) {
   ExpectStatedMemory("tiny-gpt?hidden=128", 16, /*sharded=*/false);
   ExpectStatedMemory("tiny-gpt?hidden=128", 16, /*sharded=*/true);
   ExpectStatedMemory("tiny-moe?hidden=128&seq=32", 16, /*sharded=*/true);
+}
+
+TEST(SpmdMemoryTest, OfMicrobatches) {
+  for (const bool each : {false, true}) {
+    ExpectStatedMemory("tiny-gpt?hidden=128", 16, /*sharded=*/true, 4, each);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -119,11 +120,11 @@ class PartSearch {
 Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::string& strategy,
                                          const ProgramFinder& find, Best& best) {
   const int64_t batch = planning.options.batch;
-  const auto& given = planning.options.microbatches;
+  std::optional<int64_t> given = planning.options.microbatches;
   if (given && batch % *given != 0) {
-    return BadInput(strategy,
-                    fmt::format("{} microbatches do not divide the batch of {}", *given, batch),
-                    "an SPMD program has microbatches of one size");
+    given = std::min(*given, batch);
+    while (batch % *given != 0) ++*given;
+    best.Note(fmt::format("{} microbatches: all of one size", *given));
   }
   PartSearch search(planning, strategy, find, best);
   bool fits = false;
