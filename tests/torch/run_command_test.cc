@@ -44,6 +44,22 @@ TEST(RunCommandTest, ItsKeys) {
   EXPECT_TRUE(std::filesystem::exists(folder / "w.safetensors"));
 }
 
+// The order of an asynchronous run is the Program's: processes and threads give the same bits.
+TEST(RunCommandTest, AsynchronousProcessesEqualThreads) {
+  const ScratchFolder folder;
+  const std::string plan = PlanIn(folder, "async");
+  std::vector<Json> runs;
+  for (const char* how : {"--threads", ""}) {
+    const Ran ran = RunHeddle("run " + plan + " --steps 30 --json " + how + " --dir " +
+                              (folder / ("run" + std::string(how))));
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    runs.push_back(ParseJson(ran.out, "run").value());
+  }
+  EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+  EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+  EXPECT_LT(runs[0]["loss"].back().get<double>(), runs[0]["loss"].front().get<double>());
+}
+
 TEST(RunCommandTest, GoesOnUnderAnotherPlan) {
   const ScratchFolder folder;
   const std::string run = folder / "run";
