@@ -31,10 +31,13 @@ inline Planning MakePlanning(const std::string& model, int64_t batch, Optimizer 
   return Planning::Make(options, Mixed4(), nullptr).value();
 }
 
-inline void ExpectParity(const Program& program, const Graph& graph, const std::string& what) {
+inline void ExpectParity(const Program& program, const Graph& graph, const std::string& what,
+                         const std::vector<LayerAge>& ages = {}) {
   const Verdict verdict = CheckProgram(program, {&graph, {}});
   ASSERT_TRUE(verdict.ok()) << what << ": " << verdict.findings[0].message;
-  const Result<Verification> verification = VerifyProgram(program, graph, {});
+  VerifyOptions options;
+  options.ages = ages;
+  const Result<Verification> verification = VerifyProgram(program, graph, options);
   ASSERT_TRUE(verification.ok()) << what << ": " << verification.error().ToString();
   EXPECT_TRUE(verification.value().ok) << what << ": " << verification.value().worst;
 }

@@ -48,6 +48,12 @@ class Search {
           "each microbatch is an update of its own; --versions 2bw has several per update");
     }
     Find();
+    if (found_.empty()) {
+      return Infeasible("async",
+                        fmt::format("no stages fit in memory with {} samples at once",
+                                    planning_.options.batch),
+                        "an update sees one microbatch, so a smaller --batch; or --versions 2bw");
+    }
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Found& a, const Found& b) { return a.seconds < b.seconds; });
     std::optional<Error> refused;
