@@ -80,7 +80,8 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
     if (!row.feasible) terminal.Print(fmt::format("\n{}: {}\n", row.strategy, row.reason));
   }
   terminal.Print(
-      "\nTimes are simulated. async reads old weights, so that one of its steps may achieve less.\n");
+      "\nTimes are simulated. async reads old weights, so that one of its steps may achieve "
+      "less.\n");
 }
 
 Status Run(const PlanFlags& flags, const Terminal& terminal) {

@@ -49,10 +49,10 @@ class Search {
     }
     Find();
     if (found_.empty()) {
-      return Infeasible("async",
-                        fmt::format("no stages fit in memory with {} samples at once",
-                                    planning_.options.batch),
-                        "an update sees one microbatch, so a smaller --batch; or --versions 2bw");
+      return Infeasible(
+          "async",
+          fmt::format("no stages fit in memory with {} samples at once", planning_.options.batch),
+          "an update sees one microbatch, so a smaller --batch; or --versions 2bw");
     }
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Found& a, const Found& b) { return a.seconds < b.seconds; });
