@@ -11,6 +11,7 @@ namespace heddle {
 namespace {
 
 constexpr double kTie = 0.005;
+constexpr double kAlike = 0.001;  // of our time and SimGrid's
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 // How to rank: by our simulator or by SimGrid. Infinite: no plan fits.
@@ -196,8 +197,9 @@ void PrintCells(const std::vector<SppCell>& cells) {
       const auto found = cell.results.find(planner);
       if (found == cell.results.end()) return std::string("-");
       const SppResult& result = found->second;
-      return result.simgrid > 0 ? Ms(result.seconds) + " / " + Ms(result.simgrid)
-                                : Ms(result.seconds);
+      const bool differs = std::abs(result.simgrid / result.seconds - 1) > kAlike;
+      return differs && result.simgrid > 0 ? Ms(result.seconds) + " / " + Ms(result.simgrid)
+                                           : Ms(result.seconds);
     };
     const auto ours = cell.results.find(kOurs);
     const bool planned = ours != cell.results.end();
@@ -234,7 +236,9 @@ void PrintSppTable(const std::vector<SppCell>& cells) {
     fmt::print("\n### Losses of ours alone\n\n");
     PrintLosses(both, &SppResult::simgrid);
   }
-  fmt::print("\n## All cells\n\nMilliseconds, ours / SimGrid's.\n\n");
+  fmt::print(
+      "\n## All cells\n\nMilliseconds by our simulator; where SimGrid's differ by more than 0.1%, "
+      "both: ours / SimGrid's.\n\n");
   PrintCells(cells);
 }
 

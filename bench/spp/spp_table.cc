@@ -1,12 +1,13 @@
 // The comparison of pipeline planners, as one table: models x clusters x numbers of microbatches,
 // every planner under the same cost model, memory and simulator; and once more by SimGrid.
 //
-//   heddle_spp_table [--quick] [--only MODEL] [--keep FILE] [--simgrid | --no-simgrid]
-//                    [--simgrid-devices N]
+//   heddle_spp_table [--quick] [--only MODEL] [--keep FILE] [--run | --no-run]
+//                    [--simgrid | --no-simgrid] [--simgrid-devices N]
 //
 // prints the tables of docs/results-pipeline.md to standard output. --quick leaves out most cells,
 // --only all models but one. Cells are appended to the kept file as they are made and not made
-// again. SimGrid is asked where it was built in, with --simgrid-devices up to so many devices.
+// again; with --no-run there are only those. SimGrid is asked where it was built in, with
+// --simgrid-devices up to so many devices.
 
 #include <fmt/format.h>
 
@@ -26,6 +27,7 @@ namespace {
 
 struct Arguments {
   bool quick = false;
+  bool run = true;
   std::string only, keep;
   bool simgrid = kHasSimGrid;
   int simgrid_devices = std::numeric_limits<int>::max();
@@ -37,6 +39,8 @@ Result<Arguments> ParseArguments(const std::vector<std::string>& words) {
     const bool last = k + 1 == words.size();
     if (words[k] == "--quick") {
       arguments.quick = true;
+    } else if (words[k] == "--run" || words[k] == "--no-run") {
+      arguments.run = words[k] == "--run";
     } else if (words[k] == "--simgrid" && kHasSimGrid) {
       arguments.simgrid = true;
     } else if (words[k] == "--no-simgrid") {
@@ -75,6 +79,7 @@ Status MakeTable(const Arguments& arguments) {
       cells.push_back(found->second);
       continue;
     }
+    if (!arguments.run) continue;
     HEDDLE_ASSIGN(SppCell cell,
                   RunCase(one, arguments.simgrid && one.devices <= arguments.simgrid_devices));
     fmt::print(stderr, "{}\n", CellToJson(cell).dump());
