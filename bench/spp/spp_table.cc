@@ -1,243 +1,108 @@
 // The comparison of pipeline planners, as one table: models x clusters x numbers of microbatches,
-// every planner under the same cost model, memory and simulator.
+// every planner under the same cost model, memory and simulator; and once more by SimGrid.
 //
-//   heddle_spp_table [--quick]      prints docs/results-pipeline.md to standard output
+//   heddle_spp_table [--quick] [--only MODEL] [--keep FILE] [--run | --no-run]
+//                    [--simgrid | --no-simgrid] [--simgrid-devices N]
 //
-// Profiles are read from ../shared/data/profiles and left out where they are not. --quick leaves
-// out most cells.
+// prints the tables of docs/results-pipeline.md to standard output. --quick leaves out most cells,
+// --only all models but one. Cells are appended to the kept file as they are made and not made
+// again; with --no-run there are only those. SimGrid is asked where it was built in, with
+// --simgrid-devices up to so many devices.
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <filesystem>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "choose/planners.h"
+#include "spp/cell.h"
+#include "spp/print.h"
+#include "spp/simgrid_run.h"
 
 namespace heddle {
 namespace {
 
-struct Model {
-  std::string name;
-  std::string spec;
-  int64_t profile_batch;  // 0: of the zoo
-  int64_t rows;           // samples of a microbatch
+struct Arguments {
+  bool quick = false;
+  bool run = true;
+  std::string only, keep;
+  bool simgrid = kHasSimGrid;
+  int simgrid_devices = std::numeric_limits<int>::max();
 };
 
-struct Cell {
-  std::string name;
-  double ours = 0, bound = 0, order_bound = 0, planning = 0;
-  std::string plan;
-  std::map<std::string, double> others;  // infinite: nothing fits
-};
-
-const std::vector<std::string> kBaselines = {"dp",    "gpipe",     "1f1b",   "interleaved",
-                                             "zb-h1", "pipedream", "dapple", "hetpipe"};
-
-std::string Node(const std::string& name, const std::string& type, int count) {
-  return fmt::format(
-      "[[node]]\nname = \"{}\"\ndevices = [{{ type = \"{}\", count = {} }}]\n"
-      "link = {{ bandwidth = \"{}\", latency = \"5 us\" }}\n",
-      name, type, count, type == "v100" ? "25 GB/s" : "10 GB/s");
-}
-
-std::string ToSwitch(const std::string& node, const std::string& bandwidth) {
-  return fmt::format(
-      "[[link]]\nbetween = [\"{}\", \"s\"]\nbandwidth = \"{}\"\nlatency = \"10 us\"\n", node,
-      bandwidth);
-}
-
-// flat: one device per node, 25 Gbit/s; two-level: nodes of four; irregular: nodes of unequal size
-// and uplinks; mixed: half of the nodes have slower devices.
-std::string ClusterText(const std::string& topology, int devices) {
-  std::string text =
-      "schema = \"heddle.cluster/1\"\n"
-      "[device_type.v100]\nflops = \"14 TFLOP/s\"\nmemory = \"16 GiB\"\n"
-      "memory_bandwidth = \"900 GB/s\"\n"
-      "[device_type.p100]\nflops = \"9 TFLOP/s\"\nmemory = \"12 GiB\"\n"
-      "memory_bandwidth = \"700 GB/s\"\n[[switch]]\nname = \"s\"\n";
-  constexpr const char* kUplinks[] = {"25 Gbit/s", "10 Gbit/s", "40 Gbit/s", "5 Gbit/s"};
-  constexpr int kSizes[] = {3, 1, 4, 2};
-  int placed = 0;
-  for (int n = 0; placed < devices; ++n) {
-    const std::string name = fmt::format("n{}", n);
-    const int wanted = topology == "flat" ? 1 : topology == "irregular" ? kSizes[n % 4] : 4;
-    const int size = std::min(wanted, devices - placed);
-    const bool slow = topology == "mixed" && n % 2 == 1;
-    text += Node(name, slow ? "p100" : "v100", size);
-    text += ToSwitch(name, topology == "irregular" ? kUplinks[n % 4] : "25 Gbit/s");
-    placed += size;
-    // Four devices in one node would make a mixed cluster of one type.
-    if (topology == "mixed" && devices == 4 && n == 0) {
-      text.replace(text.find("count = 4"), 9, "count = 2");
-      placed = 2;
+Result<Arguments> ParseArguments(const std::vector<std::string>& words) {
+  Arguments arguments;
+  for (size_t k = 0; k < words.size(); ++k) {
+    const bool last = k + 1 == words.size();
+    if (words[k] == "--quick") {
+      arguments.quick = true;
+    } else if (words[k] == "--run" || words[k] == "--no-run") {
+      arguments.run = words[k] == "--run";
+    } else if (words[k] == "--simgrid" && kHasSimGrid) {
+      arguments.simgrid = true;
+    } else if (words[k] == "--no-simgrid") {
+      arguments.simgrid = false;
+    } else if (words[k] == "--only" && !last) {
+      arguments.only = words[++k];
+    } else if (words[k] == "--keep" && !last) {
+      arguments.keep = words[++k];
+    } else if (words[k] == "--simgrid-devices" && !last) {
+      arguments.simgrid_devices = std::atoi(words[++k].c_str());
+    } else {
+      return Usage(words[k] + " is unknown, wants a value or was not built in");
     }
   }
-  return text;
+  return arguments;
 }
 
-std::vector<Model> Models(bool quick) {
-  const std::string folder = std::string(HEDDLE_SOURCE_DIR) + "/../shared/data/profiles/";
-  std::vector<Model> models = {{"vgg16", folder + "pipedream-vgg16.txt", 64, 16},
-                               {"resnet50", folder + "pipedream-resnet50.txt", 128, 16},
-                               {"gnmt", folder + "pipedream-gnmt.txt", 64, 16},
-                               {"bert-48 (DAPPLE)", folder + "dapple-bert-48-pbs-2.txt", 2, 4},
-                               {"densenet121", folder + "pipedream-densenet121.txt", 64, 16},
-                               {"inception_v3", folder + "pipedream-inception_v3.txt", 64, 16},
-                               {"xlnet-36 (DAPPLE)", folder + "dapple-xlnet-36-pbs-1.txt", 1, 4},
-                               {"vgg-19 (DAPPLE)", folder + "dapple-vgg-19-pbs-32.txt", 32, 16},
-                               {"gpt, 24 blocks", "gpt?layers=24", 0, 4},
-                               {"bert-large", "bert-large", 0, 4},
-                               {"transformer", "transformer", 0, 8},
-                               {"resnet152", "resnet152", 0, 8}};
-  if (quick) models = {models[0], models[1], models[2], models[3], models[8], models[10]};
-  std::erase_if(models, [](const Model& model) {
-    return model.profile_batch > 0 && !std::filesystem::exists(model.spec);
-  });
-  return models;
-}
-
-// The stages of a plan in short: "4x2 2 2".
-std::string Short(const Plan& plan) {
-  std::string text;
-  for (const StagePlan& stage : plan.pipelines[0].stages) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : " ", stage.devices.size(),
-                        stage.recompute ? "r" : "");
+// Cells made before, by name.
+Result<std::map<std::string, SppCell>> ReadKept(const std::string& path) {
+  std::map<std::string, SppCell> cells;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    HEDDLE_ASSIGN(const Json json, ParseJson(line, path));
+    HEDDLE_ASSIGN(SppCell cell, CellFromJson(JsonField(json, path)));
+    cells[cell.name] = std::move(cell);
   }
-  return text + ", " + plan.order_name;
+  return cells;
 }
 
-Result<Cell> Compare(const Model& model, const std::string& topology, int devices, int64_t m) {
-  HEDDLE_ASSIGN(const Cluster cluster, ParseClusterToml(ClusterText(topology, devices), topology));
-  PlanOptions options;
-  options.model = model.spec;
-  options.batch = m * model.rows;
-  options.microbatches = m;
-  if (model.profile_batch > 0) {
-    options.profile_batch = model.profile_batch;
-    options.profile_device = "v100";
-  }
-  HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
-  Cell cell;
-  cell.name = fmt::format("{} | {} | {} | {}", model.name, devices, topology, m);
-  const Result<Plan> ours = MakePlan("pipeline", planning);
-  cell.ours = INFINITY;
-  if (ours.ok()) {
-    const Plan& plan = ours.value();
-    cell.ours = plan.estimate.iteration_seconds;
-    cell.bound = plan.estimate.lower_bound_seconds;
-    cell.order_bound = plan.estimate.schedule_bound_seconds;
-    cell.planning = plan.search.planning_seconds;
-    cell.plan = Short(plan);
-  }
-  for (const std::string& name : kBaselines) {
-    const Result<Plan> plan = MakePlan(name, planning);
-    cell.others[name] = plan.ok() ? plan.value().estimate.iteration_seconds : INFINITY;
-  }
-  return cell;
-}
-
-std::string Ms(double seconds) {
-  return std::isinf(seconds) ? "-" : fmt::format("{:.1f}", 1e3 * seconds);
-}
-
-double BestOther(const Cell& cell) {
-  double best = INFINITY;
-  for (const auto& [name, seconds] : cell.others) best = std::min(best, seconds);
-  return best;
-}
-
-void PrintSummary(const std::vector<Cell>& cells) {
-  constexpr double kTie = 0.005;
-  fmt::print(
-      "| against | wins | ties | losses | no plan of theirs | geometric mean | best for us | "
-      "worst for us |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
-  const auto row = [&](const std::string& name, const auto& seconds_of) {
-    int wins = 0, ties = 0, losses = 0, none = 0;
-    double logs = 0, best = 0, worst = INFINITY;
-    for (const Cell& cell : cells) {
-      const double other = seconds_of(cell);
-      if (std::isinf(other)) {
-        ++none;
-        continue;
-      }
-      const double ratio = other / cell.ours;
-      ++(ratio > 1 + kTie ? wins : ratio < 1 - kTie ? losses : ties);
-      logs += std::log(ratio);
-      best = std::max(best, ratio);
-      worst = std::min(worst, ratio);
+Status MakeTable(const Arguments& arguments) {
+  HEDDLE_ASSIGN(const auto kept, ReadKept(arguments.keep));
+  std::vector<SppCell> cells;
+  for (const SppCase& one : SppCases(arguments.quick)) {
+    if (!arguments.only.empty() && one.model.name != arguments.only) continue;
+    if (const auto found = kept.find(one.Name()); found != kept.end()) {
+      cells.push_back(found->second);
+      continue;
     }
-    fmt::print("| {} | {} | {} | {} | {} | {:.2f}x | {:.2f}x | {:.2f}x |\n", name, wins, ties,
-               losses, none, std::exp(logs / std::max(1, wins + ties + losses)), best, worst);
-  };
-  for (const std::string& name : kBaselines) {
-    row(name, [&](const Cell& cell) { return cell.others.at(name); });
-  }
-  row("the best of them", BestOther);
-}
-
-void PrintCells(const std::vector<Cell>& cells) {
-  fmt::print(
-      "| model | devices | cluster | M | ours | its stages | order bound | bound | planned, s |");
-  for (const std::string& name : kBaselines) fmt::print(" {} |", name);
-  fmt::print("\n|");
-  for (size_t k = 0; k < 9 + kBaselines.size(); ++k) fmt::print(" --- |");
-  fmt::print("\n");
-  for (const Cell& cell : cells) {
-    fmt::print("| {} | {} | {} | {} | {} | {:.2f} |", cell.name, Ms(cell.ours), cell.plan,
-               Ms(cell.order_bound), Ms(cell.bound), cell.planning);
-    for (const std::string& name : kBaselines) fmt::print(" {} |", Ms(cell.others.at(name)));
-    fmt::print("\n");
-  }
-}
-
-int Run(bool quick) {
-  const std::vector<int> sizes =
-      quick ? std::vector<int>{4, 8, 16} : std::vector<int>{4, 8, 16, 32};
-  const std::vector<int64_t> counts =
-      quick ? std::vector<int64_t>{8, 32} : std::vector<int64_t>{4, 8, 16, 32, 64};
-  std::vector<Cell> cells;
-  for (const Model& model : Models(quick)) {
-    for (const int devices : sizes) {
-      for (const char* topology : {"flat", "two-level", "irregular", "mixed"}) {
-        for (const int64_t m : counts) {
-          const Result<Cell> cell = Compare(model, topology, devices, m);
-          if (!cell.ok()) {
-            fmt::print(stderr, "{}\n", cell.error().ToString());
-            return 1;
-          }
-          fmt::print(stderr, "{}: {} (best other {})\n", cell.value().name, Ms(cell.value().ours),
-                     Ms(BestOther(cell.value())));
-          cells.push_back(cell.value());
-        }
-      }
+    if (!arguments.run) continue;
+    HEDDLE_ASSIGN(SppCell cell,
+                  RunCase(one, arguments.simgrid && one.devices <= arguments.simgrid_devices));
+    fmt::print(stderr, "{}\n", CellToJson(cell).dump());
+    if (!arguments.keep.empty()) {
+      std::ofstream(arguments.keep, std::ios::app) << CellToJson(cell).dump() << "\n";
     }
+    cells.push_back(std::move(cell));
   }
-  double order_gap = 0, ratio = 0, planning = 0;
-  for (const Cell& cell : cells) {
-    order_gap += cell.ours / cell.order_bound - 1;
-    ratio += cell.bound / cell.ours;
-    planning += cell.planning;
-  }
-  const auto count = static_cast<double>(cells.size());
-  fmt::print(
-      "{} cells; all times are simulated, in milliseconds. A ratio is their time over ours.\n\n",
-      cells.size());
-  PrintSummary(cells);
-  fmt::print(
-      "\nMean distance from the order bound {:.1f}%, mean ratio of the bound for any plan to "
-      "ours {:.2f}, mean planning time {:.2f} s.\n\n",
-      100 * order_gap / count, ratio / count, planning / count);
-  PrintCells(cells);
-  return 0;
+  PrintSppTable(cells);
+  return Ok();
+}
+
+Status Run(const std::vector<std::string>& words) {
+  HEDDLE_ASSIGN(const Arguments arguments, ParseArguments(words));
+  return MakeTable(arguments);
 }
 
 }  // namespace
 }  // namespace heddle
 
 int main(int argc, char** argv) {
-  return heddle::Run(argc > 1 && std::string(argv[1]) == "--quick");
+  const heddle::Status status = heddle::Run({argv + 1, argv + argc});
+  if (status.ok()) return 0;
+  fmt::print(stderr, "{}\n", status.error().ToString());
+  return static_cast<int>(status.error().kind);
 }

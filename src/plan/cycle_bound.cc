@@ -192,11 +192,11 @@ class Cycle {
     const StagePlan& stage = pipeline_.stages[point.stage];
     // An interleaved stage might put off the update of its later runs.
     double update = stage.chunks.size() == 1 ? kInfinity : 0;
-    double sums = 0;
     for (const std::string& device : stage.devices) {
       update = std::min(update, uses_.at(device).updating.value);
-      sums = std::max(sums, sums_.SecondsOf(device, point.layers));
     }
+    // Members of a stage take part in the same sums.
+    const double sums = sums_.SecondsOf(stage.devices[0], point.layers);
     return std::max(sums - point.slow_backward, update);
   }
 
@@ -205,10 +205,10 @@ class Cycle {
     const StagePlan& stage = pipeline_.stages[point.stage];
     if (stage.chunks.size() > 1) return 0;
     double bound = 0;
+    const double sums = sums_.SecondsOf(stage.devices[0], point.layers);
     for (size_t j = 0; j < stage.devices.size(); ++j) {
       const DeviceUse& use = uses_.at(stage.devices[j]);
       const double last = point.slow_backward + weights_[point.stage][j].longest;
-      const double sums = sums_.SecondsOf(stage.devices[j], point.layers);
       bound = std::max(bound, (use.busy - use.updating).value - last + sums);
     }
     return bound;
