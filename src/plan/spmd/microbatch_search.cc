@@ -35,6 +35,12 @@ double LeastFill(const Planning& planning, int64_t microbatches) {
   return (activations / static_cast<double>(microbatches) + weights) / memory;
 }
 
+bool Unequal(const Cluster& cluster) {
+  return std::any_of(cluster.devices().begin(), cluster.devices().end(), [&](const Device& device) {
+    return device.type != cluster.devices()[0].type;
+  });
+}
+
 class PartSearch {
  public:
   PartSearch(const Planning& planning, const std::string& strategy, const ProgramFinder& find,
@@ -133,7 +139,7 @@ Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::st
     HEDDLE_ASSIGN(fits, search.Try(given.value_or(1)));
   }
   constexpr double kTight = 0.4;
-  if (!given && fits && fill > kTight) {
+  if (!given && fits && fill > kTight && Unequal(*planning.cluster)) {
     // It may fit at once only because fast devices have little: in parts it may be faster.
     for (const int64_t microbatches : {2, 4}) {
       if (batch % microbatches != 0) continue;

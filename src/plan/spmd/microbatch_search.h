@@ -1,6 +1,6 @@
 // How many parts the batch of an SPMD program is taken in, and the programs for it.
 //
-// One, as long as that fits. Where nothing does, or memory is short, 2, 4 or 8 microbatches:
+// One, as long as that fits. Where nothing does, or memory is short on unequal devices, 2, 4 or 8:
 // forward and backward for each, gradients add up. Or as many as the options say, and
 // more until they divide the batch: an SPMD program has microbatches of one size.
 #pragma once
