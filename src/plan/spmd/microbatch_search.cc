@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "plan/sample_seconds.h"
 
 namespace heddle {
 namespace {
@@ -39,6 +42,22 @@ bool Unequal(const Cluster& cluster) {
   return std::any_of(cluster.devices().begin(), cluster.devices().end(), [&](const Device& device) {
     return device.type != cluster.devices()[0].type;
   });
+}
+
+// What the fastest node alone would compute at least, and nothing else.
+double OneNodeSeconds(const Planning& planning) {
+  const auto layers = LayerSampleSeconds(planning, planning.options.batch,
+                                         {&ChainLayer::forward, &ChainLayer::backward});
+  double most = 0;  // samples per second
+  for (const Node& node : planning.cluster->nodes()) {
+    double speed = 0;
+    for (const DeviceId id : node.devices) {
+      const auto& seconds = layers[static_cast<size_t>(planning.cluster->device(id).type)];
+      speed += 1 / std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    }
+    most = std::max(most, speed);
+  }
+  return static_cast<double>(planning.options.batch) / most;
 }
 
 class PartSearch {
@@ -147,6 +166,12 @@ Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::st
     }
   } else if (!given && !fits) {
     HEDDLE_RETURN_IF_ERROR(search.TrySeveral());
+  }
+  // On a slow network one node may be faster, whose memory the batch at once would not fit.
+  constexpr int64_t kParts = 8;
+  if (!given && fits && batch % kParts == 0 && planning.cluster->nodes().size() > 1 &&
+      OneNodeSeconds(planning) < best.seconds()) {
+    HEDDLE_RETURN_IF_ERROR(search.Try(kParts));
   }
   if (best.tried() == 0 && !search.refused()) {  // no number of microbatches divides the batch
     HEDDLE_RETURN_IF_ERROR(search.Try(1));

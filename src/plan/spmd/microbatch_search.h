@@ -1,6 +1,7 @@
 // How many parts the batch of an SPMD program is taken in, and the programs for it.
 //
-// One, as long as that fits. Where nothing does, or memory is short on unequal devices, 2, 4 or 8:
+// One, as long as that fits. Where nothing does, memory is short on unequal devices, or one node
+// could be faster if it had the memory, 2, 4 or 8:
 // forward and backward for each, gradients add up. Or as many as the options say, and
 // more until they divide the batch: an SPMD program has microbatches of one size.
 #pragma once
