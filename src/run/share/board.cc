@@ -1,0 +1,351 @@
+#include "run/share/board.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/check.h"
+#include "run/share/board_lock.h"
+#include "run/share/futex.h"
+#include "run/share/process_state.h"
+
+namespace heddle {
+namespace {
+
+int64_t Nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
+
+template <size_t N>
+void Write(std::array<char, N>& to, const std::string& text) {
+  const size_t size = std::min(text.size(), N - 1);
+  std::memcpy(to.data(), text.data(), size);
+  to[size] = 0;
+}
+
+Error NoMemory(const char* what) {
+  return {ErrorKind::kRunFailed, "shared memory", fmt::format("{}: {}", what, std::strerror(errno)),
+          "is /dev/shm there and writable?"};
+}
+
+void InitMutex(pthread_mutex_t* mutex) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  HEDDLE_CHECK(pthread_mutex_init(mutex, &attributes) == 0);
+  pthread_mutexattr_destroy(&attributes);
+}
+
+}  // namespace
+
+int64_t BoardNow() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+Result<Board> Board::Create(const BoardShape& shape) {
+  const auto devices = static_cast<int32_t>(shape.node_of.size());
+  if (devices > kMostDevices) {
+    return BadInput("share", fmt::format("{} devices are too many", devices),
+                    fmt::format("at most {}", kMostDevices));
+  }
+  const std::string name = fmt::format("/heddle-board-{}-{}", getpid(), BoardNow());
+  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  if (file < 0) return NoMemory("shm_open");
+  // The processes of the share are forked from this one and keep the mapping: no name is left
+  // behind, however they end.
+  shm_unlink(name.c_str());
+  if (ftruncate(file, sizeof(BoardMemory)) != 0) {
+    close(file);
+    return NoMemory("ftruncate");
+  }
+  void* memory =
+      mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (memory == MAP_FAILED) return NoMemory("mmap");
+  auto* board = new (memory) BoardMemory;
+  InitMutex(&board->mutex);
+  board->order = shape.order;
+  board->devices = devices;
+  std::copy(shape.node_of.begin(), shape.node_of.end(), board->node_of.begin());
+  return Board(std::shared_ptr<BoardMemory>(
+      board, [](BoardMemory* mapped) { munmap(mapped, sizeof(BoardMemory)); }));
+}
+
+// --- Dead and hung jobs ---------------------------------------------------------------------------
+
+// Somebody died in the middle of an edit. Records are written so that what is half done is not seen
+// (the count after the entry, the owner last), or belongs to the dead job alone.
+void Board::Repair() {
+  if (m().editor == 0) return;  // no edit had begun; a sweep finds the dead
+  for (int32_t j = 0; j < m().jobs; ++j) {
+    for (int32_t rank = 0; rank < job(j).ranks; ++rank) {
+      if (job(j).rank[static_cast<size_t>(rank)].pid == m().editor) {
+        Strike(j, fmt::format("rank {} (process {}) died", rank, m().editor));
+      }
+    }
+  }
+}
+
+void Board::Strike(int32_t j, const std::string& why) {
+  JobRecord& record = job(j);
+  if (record.state == JobState::kDead || record.state == JobState::kLeft) return;
+  Write(record.why, why);
+  record.ended = BoardNow();
+  record.state = JobState::kDead;
+  m().member[static_cast<size_t>(j)].active = false;
+  for (int32_t d = 0; d < m().devices; ++d) {
+    Token& t = token(d);
+    if (t.owner != j) continue;
+    t.owner = -1;
+    ++t.generation;
+  }
+  for (FairResource& resource : m().fair_device) {
+    FairUse& use = resource.use[static_cast<size_t>(j)];
+    use.done = use.number;
+  }
+  FairUse& use = m().fair_network.use[static_cast<size_t>(j)];
+  use.done = use.number;
+  WakeAll();
+}
+
+void Board::WakeAll() {
+  for (int32_t d = 0; d < m().devices; ++d) {
+    ChangeAndWake(m().token[static_cast<size_t>(d)].changes);
+    ChangeAndWake(m().network[static_cast<size_t>(d)].changes);
+    ChangeAndWake(m().fair_device[static_cast<size_t>(d)].changes);
+  }
+  ChangeAndWake(m().fair_network.changes);
+}
+
+void Board::Examine(int32_t j) {
+  JobRecord& record = job(j);
+  if (record.state != JobState::kRunning && record.state != JobState::kJoining) return;
+  for (int32_t rank = 0; rank < record.ranks; ++rank) {
+    const RankRecord& r = record.rank[static_cast<size_t>(rank)];
+    if (r.pid == 0 || r.left || ProcessLives(r.pid)) continue;
+    return Strike(j, fmt::format("rank {} (process {}) died", rank, r.pid));
+  }
+}
+
+void Board::LookAtLeases(int64_t now) {
+  for (int32_t d = 0; d < m().devices; ++d) {
+    const Token& t = token(d);
+    if (t.owner >= 0 && now > t.deadline) {
+      Strike(t.owner, fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
+                                  t.owner_rank, d,
+                                  static_cast<double>(job(t.owner).token_lease) * 1e-9));
+    }
+    NetworkQueue& queue = m().network[static_cast<size_t>(d)];
+    RefreshHead(queue);
+    if (queue.head == queue.tail) continue;
+    const Place& first = queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
+    if (now > first.deadline) {
+      Strike(first.job,
+             fmt::format("hangs: it kept the network of node {} beyond its lease of {:.3g} s", d,
+                         static_cast<double>(job(first.job).network_lease) * 1e-9));
+    }
+  }
+}
+
+// Those who wait do this; once in a while is enough for all of them.
+void Board::SweepLocked() {
+  constexpr int64_t kPause = 20'000'000;
+  const int64_t now = BoardNow();
+  if (now - m().last_sweep < kPause) return;
+  m().last_sweep = now;
+  for (int32_t j = 0; j < m().jobs; ++j) Examine(j);
+  LookAtLeases(now);
+}
+
+void Board::Sweep() {
+  const Lock lock(*this);
+  m().last_sweep = 0;
+  SweepLocked();
+}
+
+void Board::MarkDead(int32_t j, const std::string& why) {
+  const Lock lock(*this);
+  Strike(j, why);
+}
+
+Error Board::Gone(int32_t j) const {
+  return {ErrorKind::kRunFailed, fmt::format("job {}", job(j).name.data()),
+          fmt::format("was struck from the share: {}", job(j).why.data()), ""};
+}
+
+// --- Coming and going -----------------------------------------------------------------------------
+
+Result<int32_t> Board::AddJob(const JobEntry& entry) {
+  const Lock lock(*this);
+  if (m().jobs == kMostJobs) {
+    return BadInput("share", fmt::format("job {} is one too many", entry.name),
+                    fmt::format("at most {} in one share", kMostJobs));
+  }
+  const int32_t j = m().jobs;
+  JobRecord& record = job(j);
+  Write(record.name, entry.name);
+  record.ranks = static_cast<int32_t>(entry.devices.size());
+  for (size_t rank = 0; rank < entry.devices.size(); ++rank) {
+    HEDDLE_CHECK(entry.devices[rank] >= 0 && entry.devices[rank] < m().devices);
+    record.rank[rank].device = entry.devices[rank];
+  }
+  record.token_lease = Nanoseconds(entry.token_lease);
+  record.network_lease = Nanoseconds(entry.network_lease);
+  OrderMember& member = m().member[static_cast<size_t>(j)];
+  member = {false, entry.turns, std::max(entry.turn_seconds, 1e-9), entry.weight, 0};
+  record.state = JobState::kJoining;
+  ++m().jobs;
+  return j;
+}
+
+bool Board::IsReady(int32_t j) const {
+  const Lock lock(*this);
+  const JobRecord& record = job(j);
+  return std::all_of(record.rank.begin(), record.rank.begin() + record.ranks,
+                     [](const RankRecord& rank) { return rank.ready; });
+}
+
+int64_t Board::Activate(std::span<const int32_t> jobs) {
+  const Lock lock(*this);
+  // The end of the sequence: beyond every turn that was given on any device.
+  for (const int32_t j : jobs) {
+    JobRecord& record = job(j);
+    if (record.state != JobState::kJoining) continue;
+    record.first_turn = m().scheduled;
+    record.began = BoardNow();
+    record.state = JobState::kRunning;
+    m().member[static_cast<size_t>(j)].active = true;
+  }
+  WakeAll();
+  return m().scheduled;
+}
+
+void Board::Enter(int32_t j, int32_t rank) {
+  const Lock lock(*this);
+  RankRecord& record = job(j).rank[static_cast<size_t>(rank)];
+  record.pid = getpid();
+  record.ready = true;
+}
+
+void Board::Beat(int32_t j, int32_t rank) { ++job(j).rank[static_cast<size_t>(rank)].beats; }
+
+void Board::Leave(int32_t j, int32_t rank) {
+  const Lock lock(*this);
+  JobRecord& record = job(j);
+  record.rank[static_cast<size_t>(rank)].left = true;
+  const bool all = std::all_of(record.rank.begin(), record.rank.begin() + record.ranks,
+                               [](const RankRecord& r) { return r.left; });
+  if (!all || record.state == JobState::kDead) return;
+  record.ended = BoardNow();
+  record.state = JobState::kLeft;
+  m().member[static_cast<size_t>(j)].active = false;
+  WakeAll();
+}
+
+// --- Tokens ---------------------------------------------------------------------------------------
+
+Status Board::AwaitStart(int32_t j) {
+  constexpr int64_t kPause = 20'000'000;
+  std::atomic<uint32_t>& word = token(device_of(j, 0)).changes;
+  while (true) {
+    const uint32_t seen = word.load();
+    const JobState now = state(j);
+    if (now == JobState::kRunning) return Ok();
+    if (now != JobState::kJoining) return Gone(j);
+    WaitForChange(word, seen, kPause);
+  }
+}
+
+bool Board::HasDevice(int32_t j, int32_t device) const {
+  const JobRecord& record = job(j);
+  return std::any_of(record.rank.begin(), record.rank.begin() + record.ranks,
+                     [&](const RankRecord& rank) { return rank.device == device; });
+}
+
+// Adds a turn to the sequence, if somebody on this device can still get one.
+bool Board::Grow(int32_t device) {
+  bool wanted = false;
+  for (int32_t j = 0; j < m().jobs && !wanted; ++j) {
+    wanted = Alive(j) && HasDevice(j, device) && m().member[static_cast<size_t>(j)].left > 0;
+  }
+  if (!wanted) return false;
+  const std::span<OrderMember> members(m().member.data(), static_cast<size_t>(m().jobs));
+  const int32_t next = NextJob(m().order, members, m().last_job);
+  m().sequence[static_cast<size_t>(m().scheduled % kSequenceKept)] = next;
+  m().last_job = next;
+  ++m().scheduled;
+  return true;
+}
+
+bool Board::IsNext(int32_t j, int32_t rank, Token& t) {
+  if (m().order == TurnOrder::kArrival) {
+    const auto end = std::remove_if(t.line.begin(), t.line.begin() + t.in_line,
+                                    [&](const Waiting& w) { return !Alive(w.job); });
+    t.in_line = static_cast<int32_t>(end - t.line.begin());
+    const auto mine = [&](const Waiting& w) { return w.job == j; };
+    if (std::none_of(t.line.begin(), end, mine)) {
+      t.line[static_cast<size_t>(t.in_line++)] = {j, rank};
+    }
+    return t.owner < 0 && t.line[0].job == j;
+  }
+  if (t.owner >= 0) return false;
+  const int32_t device = device_of(j, rank);
+  // What is older than the sequence was of jobs that are gone.
+  t.turn = std::max(t.turn, m().scheduled - kSequenceKept);
+  do {
+    for (; t.turn < m().scheduled; ++t.turn) {
+      const int32_t next = m().sequence[static_cast<size_t>(t.turn % kSequenceKept)];
+      if (Alive(next) && HasDevice(next, device)) return next == j;
+    }
+  } while (Grow(device));
+  return false;
+}
+
+std::optional<Grant> Board::Grab(int32_t j, int32_t rank) {
+  Token& t = token(device_of(j, rank));
+  if (!IsNext(j, rank, t)) return std::nullopt;
+  if (m().order == TurnOrder::kArrival) {
+    std::copy(t.line.begin() + 1, t.line.begin() + t.in_line, t.line.begin());
+    --t.in_line;
+  }
+  t.deadline = BoardNow() + job(j).token_lease;
+  t.owner_rank = rank;
+  ++t.generation;
+  t.owner = j;
+  return Grant{t.generation, t.turn};
+}
+
+Result<Grant> Board::Acquire(int32_t j, int32_t rank) {
+  std::optional<Grant> grant;
+  HEDDLE_RETURN_IF_ERROR(WaitUntil(j, token(device_of(j, rank)).changes, [&] {
+    grant = Grab(j, rank);
+    return grant.has_value();
+  }));
+  return *grant;
+}
+
+Result<std::optional<Grant>> Board::TryAcquire(int32_t j, int32_t rank) {
+  const Lock lock(*this);
+  if (!Alive(j)) return Gone(j);
+  return Grab(j, rank);
+}
+
+bool Board::Release(int32_t j, int32_t rank, const Grant& grant) {
+  const Lock lock(*this);
+  Token& t = token(device_of(j, rank));
+  if (t.owner != j || t.generation != grant.generation) return false;
+  ++t.generation;
+  ++t.turn;
+  t.owner = -1;
+  ChangeAndWake(t.changes);
+  return true;
+}
+
+}  // namespace heddle

@@ -1,0 +1,140 @@
+// Board: what the jobs that share devices agree on, in memory that all their processes see.
+//
+//   HEDDLE_ASSIGN(Board board, Board::Create({.node_of = {0, 0, 1, 1}}));       // before any fork
+//   HEDDLE_ASSIGN(int32_t job, board.AddJob({.name = "a", .devices = {0, 1}, .turns = 101, …}));
+//   // in each process of the job:
+//   board.Enter(job, rank);
+//   HEDDLE_ASSIGN(const Grant grant, board.Acquire(job, rank));     // compute…
+//   board.TakePlace(job, rank, grant.turn);                         // …post…
+//   board.Release(job, rank, grant);
+//   HEDDLE_RETURN_IF_ERROR(board.AwaitPlace(job, rank, grant.turn));  // …all-reduce…
+//   board.LeavePlace(job, rank, grant.turn);
+//
+// A device has one token; its holder computes. A node has a queue for its network; places are taken
+// while the token is held, so that all nodes queue the jobs in the order of turns. Nobody waits for
+// the network while holding a token. No wait ends only by the deed of one process: those who wait
+// look after those they wait for, and a job with a dead process, or one that outstays its lease, is
+// struck from the order. That leaves the order of the others as it was.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "run/share/board_memory.h"
+
+namespace heddle {
+
+struct BoardShape {
+  TurnOrder order = TurnOrder::kRotation;
+  std::vector<int32_t> node_of;  // by device
+};
+
+struct JobEntry {
+  std::string name;
+  std::vector<int32_t> devices;  // by rank
+  int64_t turns = 0;             // on each of them
+  double turn_seconds = 1;       // modelled
+  double weight = 1;
+  double token_lease = 60;    // seconds
+  double network_lease = 60;  // seconds
+};
+
+// The right to compute on a device until released, or until the lease ends.
+struct Grant {
+  int64_t generation = -1;
+  int64_t turn = -1;
+};
+
+// Nanoseconds of the clock that all processes share.
+int64_t BoardNow();
+
+class Board {
+ public:
+  static Result<Board> Create(const BoardShape& shape);
+
+  // --- The launcher's ---------------------------------------------------------------------------
+
+  Result<int32_t> AddJob(const JobEntry& entry);
+  bool IsReady(int32_t job) const;  // all its ranks have come
+  // They take part from one turn on, which no device has given away yet. Returns it.
+  int64_t Activate(std::span<const int32_t> jobs);
+  void MarkDead(int32_t job, const std::string& why);
+  // Looks for dead processes and for leases that have ended; strikes such jobs.
+  void Sweep();
+
+  // --- Of a job's processes ---------------------------------------------------------------------
+
+  void Enter(int32_t job, int32_t rank);  // with this process's id; counts as ready
+  void Beat(int32_t job, int32_t rank);
+  void Leave(int32_t job, int32_t rank);  // when the last rank has left, so has the job
+  // Blocks until the job takes part. An error once it is dead, as in all that follow.
+  Status AwaitStart(int32_t job);
+  Result<Grant> Acquire(int32_t job, int32_t rank);
+  // One look, no waiting: nothing if another is first.
+  Result<std::optional<Grant>> TryAcquire(int32_t job, int32_t rank);
+  // False if the token has been taken away.
+  bool Release(int32_t job, int32_t rank, const Grant& grant);
+
+  void TakePlace(int32_t job, int32_t rank, int64_t turn);  // once or more often
+  Status AwaitPlace(int32_t job, int32_t rank, int64_t turn);
+  void LeavePlace(int32_t job, int32_t rank, int64_t turn);
+
+  // The time at which the last member came to a collective; known once it has been performed.
+  void Arrive(int32_t job, int64_t collective);
+  int64_t LastArrival(int32_t job, int64_t collective) const;
+
+  // Without tokens: uses the device, or the network, beside the others, and returns after so many
+  // nanoseconds of its own share. `number` counts a job's uses; ranks that give the same share one.
+  Status UseDeviceFairly(int32_t job, int32_t rank, int64_t number, double nanoseconds);
+  Status UseNetworkFairly(int32_t job, int64_t number, double nanoseconds);
+
+  // --- For those who look -----------------------------------------------------------------------
+
+  JobState state(int32_t job) const;
+  std::string why(int32_t job) const;
+  std::string name(int32_t job) const;
+  int64_t began(int32_t job) const;
+  int64_t ended(int32_t job) const;
+  int64_t first_turn(int32_t job) const;
+  int32_t owner(int32_t device) const;  // job, or -1
+  std::vector<pid_t> pids(int32_t job) const;
+  int64_t beats(int32_t job, int32_t rank) const;
+  int32_t ranks(int32_t job) const;
+
+ private:
+  class Lock;
+  explicit Board(std::shared_ptr<BoardMemory> memory) : memory_(std::move(memory)) {}
+  BoardMemory& m() const { return *memory_; }
+  JobRecord& job(int32_t j) const { return m().job[static_cast<size_t>(j)]; }
+  Token& token(int32_t device) const { return m().token[static_cast<size_t>(device)]; }
+  NetworkQueue& network_of(int32_t job, int32_t rank) const;
+  int32_t device_of(int32_t job, int32_t rank) const;
+
+  // All under the lock.
+  bool Alive(int32_t j) const { return job(j).state == JobState::kRunning; }
+  bool HasDevice(int32_t j, int32_t device) const;
+  Error Gone(int32_t j) const;
+  void Repair();
+  void Strike(int32_t j, const std::string& why);
+  void Examine(int32_t j);
+  void SweepLocked();
+  void LookAtLeases(int64_t now);
+  void RefreshHead(NetworkQueue& queue);
+  Place* FindPlace(NetworkQueue& queue, int32_t j, int64_t turn);
+  bool Grow(int32_t device);
+  std::optional<Grant> Grab(int32_t j, int32_t rank);
+  bool IsNext(int32_t j, int32_t rank, Token& t);
+  void WakeAll();
+  Status UseFairly(FairResource& resource, int32_t j, int64_t number, double nanoseconds);
+  template <class Done>
+  Status WaitUntil(int32_t j, std::atomic<uint32_t>& word, const Done& done);
+
+  std::shared_ptr<BoardMemory> memory_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,117 @@
+// The board's memory, as the processes of a share see it: plain records, no pointers. All but the
+// futex words and the beats are read and written under the mutex only.
+#pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "run/share/turn_order.h"
+
+namespace heddle {
+
+inline constexpr int32_t kMostJobs = 32;
+inline constexpr int32_t kMostDevices = 64;     // also ranks of a job, and nodes
+inline constexpr int64_t kSequenceKept = 4096;  // turns; devices are never that far apart
+inline constexpr int64_t kPlacesKept = 256;     // in a node's queue
+inline constexpr int64_t kMeetingsKept = 16;    // collectives of a job in flight
+
+enum class JobState : int32_t {
+  kAbsent,
+  kJoining,  // its processes are getting ready
+  kRunning,  // has its place in the order from `first_turn` on
+  kLeft,     // is done
+  kDead,     // killed, failed or hung; `why` says so
+};
+
+struct RankRecord {
+  pid_t pid = 0;  // 0: has not come, or has left
+  int32_t device = -1;
+  bool ready = false, left = false;
+  std::atomic<int64_t> beats{0};
+};
+
+// When the members of a job's collective came together.
+struct Meeting {
+  int64_t number = -1;
+  int64_t last_arrival = 0;  // nanoseconds
+};
+
+struct JobRecord {
+  std::array<char, 64> name{};
+  JobState state = JobState::kAbsent;
+  int32_t ranks = 0;
+  int64_t first_turn = -1;
+  int64_t began = 0, ended = 0;       // nanoseconds
+  int64_t token_lease = 0;            // nanoseconds that a turn may take
+  int64_t network_lease = 0;          // and its communication, once it is first in line
+  std::array<RankRecord, kMostDevices> rank;
+  std::array<Meeting, kMeetingsKept> meetings;
+  std::array<char, 512> why{};
+};
+
+// Somebody waiting for a device in the order of arrival.
+struct Waiting {
+  int32_t job = -1, rank = -1;
+};
+
+struct Token {
+  int32_t owner = -1;  // job
+  int32_t owner_rank = -1;
+  int64_t generation = 0;  // goes up whenever it changes hands
+  int64_t deadline = 0;    // nanoseconds
+  int64_t turn = 0;        // the next of the sequence that this device looks at; under way if owned
+  std::array<Waiting, kMostJobs> line;  // order of arrival only
+  int32_t in_line = 0;
+  std::atomic<uint32_t> changes{0};  // futex
+};
+
+struct Place {
+  int32_t job = -1;
+  int64_t turn = -1;
+  int32_t ranks = 0;     // of the job on this node
+  int32_t done = 0;      // of them
+  int64_t deadline = 0;  // 0: not first in line yet
+};
+
+struct NetworkQueue {
+  std::array<Place, kPlacesKept> places;
+  int64_t head = 0, tail = 0;
+  std::atomic<uint32_t> changes{0};  // futex
+};
+
+// A resource that jobs use at the same time, each at its share of the speed.
+struct FairUse {
+  int64_t number = -1, done = -1;  // of the use under way, of the last one that ended
+  double left = 0;                 // nanoseconds at full speed
+};
+struct FairResource {
+  int64_t updated = 0;
+  std::array<FairUse, kMostJobs> use;
+  std::atomic<uint32_t> changes{0};  // futex
+};
+
+struct BoardMemory {
+  pthread_mutex_t mutex;
+  pid_t editor = 0;  // who holds the mutex, for those who find it orphaned
+  int64_t last_sweep = 0;
+  TurnOrder order = TurnOrder::kRotation;
+  int32_t devices = 0, nodes = 0, jobs = 0;
+  std::array<int32_t, kMostDevices> node_of{};
+
+  std::array<JobRecord, kMostJobs> job;
+  std::array<OrderMember, kMostJobs> member;
+  std::array<int32_t, kSequenceKept> sequence{};
+  int64_t scheduled = 0;  // turns in the sequence
+  int32_t last_job = -1;
+
+  std::array<Token, kMostDevices> token;
+  std::array<NetworkQueue, kMostDevices> network;
+  std::array<FairResource, kMostDevices> fair_device;
+  FairResource fair_network;
+};
+
+}  // namespace heddle

@@ -1,0 +1,205 @@
+// The board's network: places in the nodes' queues, and resources that jobs use side by side.
+
+#include <algorithm>
+
+#include "run/share/board_lock.h"
+#include "run/share/futex.h"
+
+namespace heddle {
+
+int32_t Board::device_of(int32_t j, int32_t rank) const {
+  return job(j).rank[static_cast<size_t>(rank)].device;
+}
+
+NetworkQueue& Board::network_of(int32_t j, int32_t rank) const {
+  const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
+  return m().network[static_cast<size_t>(node)];
+}
+
+// Leaves out the places of jobs that are gone; the lease of the first one runs.
+void Board::RefreshHead(NetworkQueue& queue) {
+  while (queue.head < queue.tail) {
+    Place& first = queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
+    if (Alive(first.job) && first.done < first.ranks) {
+      if (first.deadline == 0) first.deadline = BoardNow() + job(first.job).network_lease;
+      return;
+    }
+    ++queue.head;
+    ChangeAndWake(queue.changes);
+  }
+}
+
+Place* Board::FindPlace(NetworkQueue& queue, int32_t j, int64_t turn) {
+  for (int64_t k = queue.head; k < queue.tail; ++k) {
+    Place& place = queue.places[static_cast<size_t>(k % kPlacesKept)];
+    if (place.job == j && place.turn == turn) return &place;
+  }
+  return nullptr;
+}
+
+void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
+  const Lock lock(*this);
+  NetworkQueue& queue = network_of(j, rank);
+  if (!Alive(j) || FindPlace(queue, j, turn) != nullptr) return;
+  HEDDLE_CHECK(queue.tail - queue.head < kPlacesKept);
+  const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
+  const JobRecord& record = job(j);
+  const auto here = std::count_if(
+      record.rank.begin(), record.rank.begin() + record.ranks, [&](const RankRecord& other) {
+        return m().node_of[static_cast<size_t>(other.device)] == node;
+      });
+  queue.places[static_cast<size_t>(queue.tail % kPlacesKept)] = {j, turn,
+                                                                static_cast<int32_t>(here), 0, 0};
+  ++queue.tail;
+  RefreshHead(queue);
+}
+
+Status Board::AwaitPlace(int32_t j, int32_t rank, int64_t turn) {
+  NetworkQueue& queue = network_of(j, rank);
+  return WaitUntil(j, queue.changes, [&] {
+    RefreshHead(queue);
+    const Place* mine = FindPlace(queue, j, turn);
+    HEDDLE_CHECK(mine != nullptr);
+    return mine == &queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
+  });
+}
+
+void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
+  const Lock lock(*this);
+  NetworkQueue& queue = network_of(j, rank);
+  Place* place = FindPlace(queue, j, turn);
+  if (place == nullptr) return;  // of a job that was struck
+  ++place->done;
+  RefreshHead(queue);
+}
+
+void Board::Arrive(int32_t j, int64_t collective) {
+  const Lock lock(*this);
+  Meeting& meeting = job(j).meetings[static_cast<size_t>(collective % kMeetingsKept)];
+  if (meeting.number != collective) meeting = {collective, 0};
+  meeting.last_arrival = std::max(meeting.last_arrival, BoardNow());
+}
+
+int64_t Board::LastArrival(int32_t j, int64_t collective) const {
+  const Lock lock(*this);
+  const Meeting& meeting = job(j).meetings[static_cast<size_t>(collective % kMeetingsKept)];
+  return meeting.number == collective ? meeting.last_arrival : BoardNow();
+}
+
+namespace {
+
+// Lets all uses go on until `now`, each at an equal share of the speed.
+void Advance(FairResource& resource, int64_t now) {
+  while (true) {
+    double least = 0;
+    int active = 0;
+    for (const FairUse& use : resource.use) {
+      if (use.number == use.done) continue;
+      least = active == 0 ? use.left : std::min(least, use.left);
+      ++active;
+    }
+    const double all = static_cast<double>(now - resource.updated);
+    const double step = active == 0 ? 0 : std::min(least, all / active);
+    for (FairUse& use : resource.use) {
+      if (use.number == use.done) continue;
+      use.left -= step;
+      if (use.left <= 0.5) use.done = use.number;
+    }
+    const bool someone_ended = active > 0 && least <= step + 0.5;
+    resource.updated = someone_ended
+                           ? std::min(now, resource.updated + static_cast<int64_t>(step * active))
+                           : now;
+    if (!someone_ended) return;
+  }
+}
+
+// When this use ends if nobody comes or goes.
+int64_t NanosecondsLeft(const FairResource& resource, const FairUse& mine) {
+  double wait = 0;
+  for (const FairUse& use : resource.use) {
+    if (use.number != use.done) wait += std::min(use.left, mine.left);
+  }
+  return static_cast<int64_t>(wait) + 1;
+}
+
+}  // namespace
+
+Status Board::UseFairly(FairResource& resource, int32_t j, int64_t number, double nanoseconds) {
+  constexpr int64_t kLookAgain = 20'000'000;
+  FairUse& mine = resource.use[static_cast<size_t>(j)];
+  while (true) {
+    const uint32_t seen = resource.changes.load();
+    int64_t wait = 0;
+    {
+      const Lock lock(*this);
+      if (!Alive(j)) return Gone(j);
+      Advance(resource, BoardNow());
+      if (mine.done >= number) return Ok();
+      if (mine.number < number) {
+        mine.left = nanoseconds;
+        mine.number = number;
+        ChangeAndWake(resource.changes);
+        continue;
+      }
+      wait = NanosecondsLeft(resource, mine);
+    }
+    if (WaitForChange(resource.changes, seen, std::min(wait, kLookAgain))) continue;
+    if (wait < kLookAgain) continue;
+    const Lock lock(*this);
+    SweepLocked();
+  }
+}
+
+Status Board::UseDeviceFairly(int32_t j, int32_t rank, int64_t number, double nanoseconds) {
+  return UseFairly(m().fair_device[static_cast<size_t>(device_of(j, rank))], j, number,
+                   nanoseconds);
+}
+
+Status Board::UseNetworkFairly(int32_t j, int64_t number, double nanoseconds) {
+  return UseFairly(m().fair_network, j, number, nanoseconds);
+}
+
+// --- For those who look ---------------------------------------------------------------------------
+
+JobState Board::state(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).state;
+}
+std::string Board::why(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).why.data();
+}
+std::string Board::name(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).name.data();
+}
+int64_t Board::began(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).began;
+}
+int64_t Board::ended(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).ended;
+}
+int64_t Board::first_turn(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).first_turn;
+}
+int32_t Board::owner(int32_t device) const {
+  const Lock lock(*this);
+  return token(device).owner;
+}
+int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
+std::vector<pid_t> Board::pids(int32_t j) const {
+  const Lock lock(*this);
+  std::vector<pid_t> pids;
+  for (int32_t rank = 0; rank < job(j).ranks; ++rank) {
+    pids.push_back(job(j).rank[static_cast<size_t>(rank)].pid);
+  }
+  return pids;
+}
+int64_t Board::beats(int32_t j, int32_t rank) const {
+  return job(j).rank[static_cast<size_t>(rank)].beats;
+}
+
+}  // namespace heddle
