@@ -1,5 +1,6 @@
 #include "run/worker.h"
 
+#include <algorithm>
 #include <iterator>
 #include <unordered_map>
 
@@ -24,6 +25,13 @@ class InFlight {
       return true;
     });
     if (found->second.empty()) uses_.erase(found);
+  }
+  // Whether WaitFor would have something to wait for.
+  bool Holds(const BufferKey& key, bool to_write) const {
+    const auto found = uses_.find(key);
+    return found != uses_.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](const Use& use) { return to_write || use.writes; });
   }
   void WaitForAll() {
     for (auto& item : uses_) {
@@ -99,8 +107,10 @@ class Worker {
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kPrologue, 0));
     for (int64_t i = 0; i < options_.repetitions; ++i) {
       HEDDLE_RETURN_IF_ERROR(RunList(Section::kBody, i));
+      if (options_.turns != nullptr) options_.turns->StepDone(i);
     }
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, options_.repetitions));
+    GiveBack();
     in_flight_.WaitForAll();
     Report(Section::kEpilogue, options_.repetitions - 1, std::ssize(d_.list(Section::kEpilogue)));
     return std::move(events_);
@@ -120,7 +130,7 @@ class Worker {
         const BufferRef& ref = d_.operands[static_cast<size_t>(in.first_operand + k)];
         used.emplace_back(KeyOf(ref, i), WritesOperand(in, k));
         // A receive adds a part to a buffer that others may be using: it waits for nothing.
-        if (in.code != OpCode::kRecv) in_flight_.WaitFor(used.back().first, used.back().second);
+        if (in.code != OpCode::kRecv) WaitFor(used.back().first, used.back().second);
       }
       const BufferRef* operands = d_.operands.data() + in.first_operand;
       if (in.code == OpCode::kFree) {
@@ -128,9 +138,14 @@ class Worker {
       } else if (in.code == OpCode::kAlias) {
         executor_.Alias(operands[0], operands[1], i);
       } else if (in.code != OpCode::kWait) {
+        // Who posts in turns queues for the network in the order of turns.
+        if (in.code == OpCode::kCollective) Take();
         const TicketPtr ticket = PostCommunication(p_, device_, in, i, executor_, communicator_);
         for (const auto& [key, writes] : used) in_flight_.Add(key, ticket, writes);
-        if (in.on_compute) ticket->Wait();
+        if (in.on_compute) {
+          GiveBack();
+          ticket->Wait();
+        }
       }
     }
     return Ok();
@@ -141,11 +156,27 @@ class Worker {
     options_.progress->Store({options_.first_step + i, section, instruction});
   }
 
+  void Take() {
+    if (options_.turns != nullptr) options_.turns->Acquire();
+  }
+  void GiveBack() {
+    if (options_.turns != nullptr) options_.turns->Release();
+  }
+
+  void WaitFor(const BufferKey& key, bool to_write) {
+    if (options_.turns != nullptr && in_flight_.Holds(key, to_write)) {
+      GiveBack();
+      if (options_.turns->whole_steps()) return in_flight_.WaitForAll();
+    }
+    in_flight_.WaitFor(key, to_write);
+  }
+
   void Compute(const Instruction& in, int64_t i) {
     const Segment& segment = p_.segment(in.target);
     for (const Port& port : segment.ports) {
-      in_flight_.WaitFor(KeyOf(BufferOf(port, in), i), PortWrites(port.use));
+      WaitFor(KeyOf(BufferOf(port, in), i), PortWrites(port.use));
     }
+    Take();
     const Seconds start = Now();
     executor_.Compute(in, i);
     const int32_t microbatch =

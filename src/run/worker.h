@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "program/program.h"
 #include "run/communicator.h"
+#include "run/device_turns.h"
 #include "run/executor.h"
 #include "timeline/timeline.h"
 
@@ -53,6 +54,7 @@ struct WorkerOptions {
   int64_t first_step = 0;                       // for the progress
   std::chrono::steady_clock::time_point start;  // zero of the timeline
   WorkerProgress* progress = nullptr;           // told before each instruction
+  DeviceTurns* turns = nullptr;                 // where other jobs use the device too
 };
 
 // Posts a send, receive or collective whose buffers are ready.

@@ -2,6 +2,7 @@
 //
 //   heddle-worker verify plan.json [--steps K] [--profile file] [--json]
 //   heddle-worker run '{"plan": "plan.json", "steps": 100, …}' [--json]      run_config.h
+//   heddle-worker share '{"jobs": [{"name": "a", …}], …}' [--json]           share_config.h
 //   heddle-worker profile '{"models": ["tiny-gpt"], …}' [--json]             profile.cc
 #pragma once
 
@@ -19,6 +20,7 @@ using Words = std::vector<std::string>;
 Status VerifyCommand(const Words& words);
 Status RunCommand(const Words& words);
 Status ProfileCommand(const Words& words);
+Status ShareCommand(const Words& words);
 
 // A plan with its graph; a profile if one is named.
 struct PlanAndProfile {

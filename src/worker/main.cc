@@ -14,7 +14,10 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"verify", VerifyCommand}, {"run", RunCommand}, {"profile", ProfileCommand}};
+    {"verify", VerifyCommand},
+    {"run", RunCommand},
+    {"profile", ProfileCommand},
+    {"share", ShareCommand}};
 
 Status Dispatch(const Words& words) {
   for (const Command& command : kCommands) {

@@ -51,9 +51,9 @@ int64_t BoardNow() {
 
 Result<Board> Board::Create(const BoardShape& shape) {
   const auto devices = static_cast<int32_t>(shape.node_of.size());
-  if (devices > kMostDevices) {
+  if (devices > kMostSharedDevices) {
     return BadInput("share", fmt::format("{} devices are too many", devices),
-                    fmt::format("at most {}", kMostDevices));
+                    fmt::format("at most {}", kMostSharedDevices));
   }
   const std::string name = fmt::format("/heddle-board-{}-{}", getpid(), BoardNow());
   const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);

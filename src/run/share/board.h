@@ -104,6 +104,7 @@ class Board {
   int32_t owner(int32_t device) const;  // job, or -1
   std::vector<pid_t> pids(int32_t job) const;
   int64_t beats(int32_t job, int32_t rank) const;
+  bool has_left(int32_t job, int32_t rank) const;
   int32_t ranks(int32_t job) const;
 
  private:

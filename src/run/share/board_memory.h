@@ -14,7 +14,7 @@
 namespace heddle {
 
 inline constexpr int32_t kMostJobs = 32;
-inline constexpr int32_t kMostDevices = 64;     // also ranks of a job, and nodes
+inline constexpr int32_t kMostSharedDevices = 64;     // also ranks of a job, and nodes
 inline constexpr int64_t kSequenceKept = 4096;  // turns; devices are never that far apart
 inline constexpr int64_t kPlacesKept = 256;     // in a node's queue
 inline constexpr int64_t kMeetingsKept = 16;    // collectives of a job in flight
@@ -48,7 +48,7 @@ struct JobRecord {
   int64_t began = 0, ended = 0;       // nanoseconds
   int64_t token_lease = 0;            // nanoseconds that a turn may take
   int64_t network_lease = 0;          // and its communication, once it is first in line
-  std::array<RankRecord, kMostDevices> rank;
+  std::array<RankRecord, kMostSharedDevices> rank;
   std::array<Meeting, kMeetingsKept> meetings;
   std::array<char, 512> why{};
 };
@@ -100,7 +100,7 @@ struct BoardMemory {
   int64_t last_sweep = 0;
   TurnOrder order = TurnOrder::kRotation;
   int32_t devices = 0, nodes = 0, jobs = 0;
-  std::array<int32_t, kMostDevices> node_of{};
+  std::array<int32_t, kMostSharedDevices> node_of{};
 
   std::array<JobRecord, kMostJobs> job;
   std::array<OrderMember, kMostJobs> member;
@@ -108,9 +108,9 @@ struct BoardMemory {
   int64_t scheduled = 0;  // turns in the sequence
   int32_t last_job = -1;
 
-  std::array<Token, kMostDevices> token;
-  std::array<NetworkQueue, kMostDevices> network;
-  std::array<FairResource, kMostDevices> fair_device;
+  std::array<Token, kMostSharedDevices> token;
+  std::array<NetworkQueue, kMostSharedDevices> network;
+  std::array<FairResource, kMostSharedDevices> fair_device;
   FairResource fair_network;
 };
 

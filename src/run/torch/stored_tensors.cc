@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -68,6 +69,22 @@ std::string HashOf(const TensorsByName& tensors) {
     hash.Add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
   return hash.Hex();
+}
+
+uint64_t QuickHashOf(const TensorsByName& tensors) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ULL;  // odd: every word counts
+  constexpr int kShift = 29;
+  uint64_t hash = 0;
+  for (const auto& item : tensors) {
+    const std::span<const std::byte> bytes = BytesOf(item.second);
+    for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+      hash = (hash ^ word) * kFactor;
+      hash ^= hash >> kShift;
+    }
+  }
+  return hash;
 }
 
 }  // namespace heddle

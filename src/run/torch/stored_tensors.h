@@ -19,4 +19,7 @@ TensorsByName FromStored(const SafetensorsFile& file, DType dtype);
 // Names, shapes and bits.
 std::string HashOf(const TensorsByName& tensors);
 
+// Bits alone, eight bytes at a time: cheap enough for every step.
+uint64_t QuickHashOf(const TensorsByName& tensors);
+
 }  // namespace heddle

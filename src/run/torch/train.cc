@@ -76,7 +76,8 @@ struct Order {
 class RankTrainer {
  public:
   RankTrainer(const Training& training, int32_t rank, Communicator& communicator,
-              const RunListener& listener, const std::string& where, WorkerProgress* progress)
+              const RunListener& listener, const std::string& where, WorkerProgress* progress,
+              const RankHooks& hooks)
       : plan_(*training.plan),
         graph_(*training.graph),
         config_(training.config),
@@ -89,6 +90,7 @@ class RankTrainer {
         listener_(listener),
         where_(where),
         progress_(progress),
+        hooks_(hooks),
         outside_(StepsOutsideBody(training.program)) {}
 
   Result<RunResult> Run() {
@@ -119,6 +121,10 @@ class RankTrainer {
     executor_ = std::make_unique<TorchExecutor>(program_, messages_.rank(), graph_, *data_,
                                                 options_, values);
     if (emulation_ != nullptr) paced_executor_ = emulation_->Pace(messages_.rank(), *executor_);
+    if (hooks_.wrap) paced_executor_ = hooks_.wrap(*executor_);
+    if (hooks_.turns != nullptr) {
+      hooks_.turns->SetHash([this] { return QuickHashOf(executor_->Values(Role::kParameter)); });
+    }
     if (!messages_.is_first()) return Ok();
     HEDDLE_RETURN_IF_ERROR(OpenDirectory());
     listener_.note(fmt::format("{}: {} of {} on {} devices, {}; {}", directory_->path(),
@@ -215,7 +221,8 @@ class RankTrainer {
         const int64_t until = StopAfter(done_);
         order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, until - done_);
         // An asynchronous pipeline is drained after each part: parts must not depend on time.
-        if (outside_ > 0) order.steps = until - done_;
+        // And between two parts a shared device would be given away.
+        if (outside_ > 0 || hooks_.turns != nullptr) order.steps = until - done_;
         constexpr int64_t kToCalibrate = 3;
         if (emulation_ != nullptr && dilation_ == 0) {
           order.steps = std::min(std::max(kToCalibrate, 2 * outside_), until - done_);
@@ -239,6 +246,7 @@ class RankTrainer {
     options.first_step = done_;
     options.start = Clock::now();
     options.progress = progress_;
+    options.turns = hooks_.turns;
     Executor& executor = paced_executor_ ? *paced_executor_ : *executor_;
     HEDDLE_ASSIGN(std::vector<TimelineEvent> events,
                   RunDevice(program_, messages_.rank(), executor, communicator_, options));
@@ -482,6 +490,7 @@ class RankTrainer {
   const RunListener& listener_;
   const std::string& where_;
   WorkerProgress* progress_;
+  const RankHooks& hooks_;
   int64_t outside_;  // steps of each part before and after the body's repetitions
   TrainOptions options_;
   std::unique_ptr<DataSource> data_;
@@ -521,8 +530,8 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
 
 Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator& communicator,
                             const RunListener& listener, const std::string& where,
-                            WorkerProgress* progress) {
-  return RankTrainer(training, rank, communicator, listener, where, progress).Run();
+                            WorkerProgress* progress, const RankHooks& hooks) {
+  return RankTrainer(training, rank, communicator, listener, where, progress, hooks).Run();
 }
 
 Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener) {

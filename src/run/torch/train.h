@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "program/plan/plan.h"
 #include "program/program.h"
 #include "run/communicator.h"
+#include "run/device_turns.h"
 #include "run/emulation.h"
 #include "run/run_config.h"
 #include "run/worker.h"
@@ -69,11 +71,18 @@ struct Training {
 };
 Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config);
 
+// How a rank's device is used by others too (run/share). Steps then go in one part.
+struct RankHooks {
+  DeviceTurns* turns = nullptr;
+  // Around the executor that trains.
+  std::function<std::unique_ptr<Executor>(Executor& executor)> wrap;
+};
+
 // One rank's part. Only the first rank's result means anything. `where` is the ranks' kind, for
 // people: "threads of this process".
 Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator& communicator,
                             const RunListener& listener, const std::string& where,
-                            WorkerProgress* progress = nullptr);
+                            WorkerProgress* progress = nullptr, const RankHooks& hooks = {});
 
 // All ranks as threads of this process.
 Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener);

@@ -1,0 +1,30 @@
+// DeviceTurns: a device that several jobs compute on in turns. The worker loop has the device while
+// it computes, and gives it back before it waits for communication: nobody waits for the network
+// while holding a device, so jobs cannot wait for each other in a circle.
+//
+//   turns.Acquire();        // idempotent: before a compute
+//   turns.Release();        // idempotent: before a wait, and at the end
+//
+// Without it (a null pointer) the loop goes as ever.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace heddle {
+
+class DeviceTurns {
+ public:
+  virtual ~DeviceTurns() = default;
+  virtual void Acquire() = 0;  // throws PeerLost when this job is no longer wanted
+  virtual void Release() = 0;
+  // Whether a wait is for all communication in flight. A data-parallel step is then one turn: all
+  // sums are waited for, then update, forward and backward follow each other.
+  virtual bool whole_steps() const = 0;
+  // The body's repetition `i` has ended: its updates are done.
+  virtual void StepDone(int64_t i) = 0;
+  // How to hash the parameters that this device holds, as they are now.
+  virtual void SetHash(std::function<uint64_t()> hash) = 0;
+};
+
+}  // namespace heddle

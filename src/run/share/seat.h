@@ -1,0 +1,59 @@
+// Seat: one rank of a job among others, and what it notes down for those who look later.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_field.h"
+#include "base/result.h"
+#include "run/communicator.h"
+#include "run/share/board.h"
+
+namespace heddle {
+
+// How jobs use the same devices.
+enum class ShareManner : int32_t {
+  kAlone,      // nobody else is there
+  kTurns,      // crossover: tokens and network places
+  kTogether,   // all at the same time, as processes that know nothing of each other
+};
+
+std::string_view NameOf(ShareManner manner);
+std::optional<ShareManner> ParseShareManner(std::string_view name);
+
+// Modelled time, where devices and network are those of a cluster that is not here.
+struct SharePace {
+  double dilation = 0;                  // how much slower time goes; 0: nothing is paced
+  std::vector<double> segment_seconds;  // of this rank's device, by segment
+  std::function<double(const CollectiveCall&)> collective_seconds;
+  bool paces_network = true;  // false: links are really shaped
+};
+
+struct Seat {
+  Board board;
+  int32_t job = 0;
+  int32_t rank = 0;
+  ShareManner manner = ShareManner::kTurns;
+  bool ordered = true;  // whole steps in the order of the sequence, with network places
+  int64_t steps = 0;
+  SharePace pace;
+};
+
+// What a rank measured. Times are nanoseconds of the board's clock.
+struct RankNotes {
+  std::vector<uint64_t> hashes;   // of its parameters, after each step
+  std::vector<int64_t> step_ends;
+  int64_t turns = 0;
+  int64_t held = 0;               // having the device, in all
+  int64_t deadlines = 0, missed = 0;
+  double longest_ratio = 0;       // of real to modelled seconds of a compute
+  double work = 0;                // real seconds of computes, in all
+};
+
+Json RankNotesToJson(const RankNotes& notes);
+Result<RankNotes> RankNotesFromJson(const JsonField& json);
+
+}  // namespace heddle

@@ -1,0 +1,61 @@
+#include "run/share/share_config.h"
+
+#include <fmt/format.h>
+
+namespace heddle {
+
+Json ShareJobToJson(const ShareJobConfig& job) {
+  return {{"name", job.name},   {"plan", job.plan}, {"profile", job.profile},
+          {"data", job.data},   {"steps", job.steps}, {"seed", job.seed},
+          {"rate", job.learning_rate}, {"weight", job.weight}};
+}
+
+Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
+  ShareJobConfig job;
+  HEDDLE_ASSIGN(job.name, json.String("name"));
+  HEDDLE_ASSIGN(job.plan, json.String("plan"));
+  HEDDLE_ASSIGN(job.profile, json.String("profile"));
+  HEDDLE_ASSIGN(job.data, json.String("data"));
+  HEDDLE_ASSIGN(job.steps, json.Int("steps", 1, INT32_MAX));
+  HEDDLE_ASSIGN(job.seed, json.Int("seed", 0, INT64_MAX));
+  HEDDLE_ASSIGN(job.learning_rate, json.Number("rate"));
+  HEDDLE_ASSIGN(job.weight, json.Number("weight"));
+  if (!(job.weight > 0)) return json.Bad(fmt::format("weight {} is not positive", job.weight));
+  return job;
+}
+
+Json ShareConfigToJson(const ShareConfig& config) {
+  Json jobs = Json::array();
+  for (const ShareJobConfig& job : config.jobs) jobs.push_back(ShareJobToJson(job));
+  return {{"directory", config.directory},
+          {"order", NameOf(config.order)},
+          {"manner", NameOf(config.manner)},
+          {"serial", config.serial},
+          {"emulate", config.emulate},
+          {"dilate", config.dilate},
+          {"jobs", std::move(jobs)}};
+}
+
+Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
+  ShareConfig config;
+  HEDDLE_ASSIGN(config.directory, json.String("directory"));
+  HEDDLE_ASSIGN(const std::string order, json.String("order"));
+  HEDDLE_ASSIGN(const std::string manner, json.String("manner"));
+  const std::optional<TurnOrder> known_order = ParseTurnOrder(order);
+  if (!known_order) return json.Bad(fmt::format("order \"{}\" is unknown", order));
+  const std::optional<ShareManner> known_manner = ParseShareManner(manner);
+  if (!known_manner) return json.Bad(fmt::format("manner \"{}\" is unknown", manner));
+  config.order = *known_order;
+  config.manner = *known_manner;
+  HEDDLE_ASSIGN(config.serial, json.Bool("serial"));
+  HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
+  HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
+  HEDDLE_ASSIGN(const JsonField jobs, json.Array("jobs"));
+  for (size_t k = 0; k < jobs.size(); ++k) {
+    HEDDLE_ASSIGN(ShareJobConfig job, ShareJobFromJson(jobs.Element(k)));
+    config.jobs.push_back(std::move(job));
+  }
+  return config;
+}
+
+}  // namespace heddle

@@ -1,0 +1,84 @@
+// Supervisor: starts the jobs of a share, each a process that leads its ranks, watches them, and
+// strikes those that fail from the board, so that the others go on.
+//
+//   Supervisor supervisor(board);
+//   HEDDLE_RETURN_IF_ERROR(supervisor.Start({"vgg", number_on_board, [&] { return Lead(…); }}));
+//   const std::vector<JobOutcome> outcomes = supervisor.Watch();
+//
+// It never has threads of its own, so that it can fork at any time: jobs may come later.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "run/share/board.h"
+
+namespace heddle {
+
+struct SupervisedJob {
+  std::string name;
+  int32_t number = 0;            // on the board
+  std::function<Status()> lead;  // the life of the job's first process
+};
+
+struct JobOutcome {
+  std::string name;
+  int32_t number = 0;
+  bool well = false;
+  std::string why;               // if not
+  int64_t began = 0, ended = 0;  // nanoseconds of the board's clock; 0: never began
+};
+
+class Supervisor {
+ public:
+  struct Options {
+    std::chrono::milliseconds silence{1500};  // a rank that gives no sign so long has stopped
+    std::chrono::milliseconds grace{500};     // for a struck job to say why by itself
+    // Asked ten times a second; may Start more jobs. True: wait for more even when none is left.
+    std::function<bool()> newcomers = [] { return false; };
+    std::function<void(const JobOutcome&)> ended = [](const JobOutcome&) {};
+  };
+
+  Supervisor(Board board, Options options)
+      : board_(std::move(board)), options_(std::move(options)) {}
+  ~Supervisor();  // ends what still runs
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  Status Start(SupervisedJob job);
+  // Until all have ended. Those started before take part from the same turn on, once all are
+  // ready; later ones each from the turn at which they are.
+  std::vector<JobOutcome> Watch();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Report;  // what a leader says at its end, in memory that both see
+  struct Sign {
+    int64_t beats = 0;
+    Clock::time_point heard;
+  };
+  struct Led {
+    JobOutcome outcome;
+    pid_t leader = 0;  // 0: has ended
+    Report* report = nullptr;
+    std::vector<Sign> signs;
+    Clock::time_point struck{};  // when it was first seen dead on the board
+  };
+
+  void Reap();
+  void ListenForBeats();
+  void EndTheStruck();
+  void ActivateTheReady();
+  void Kill(Led& led);
+  bool any_left() const;
+
+  Board board_;
+  Options options_;
+  std::vector<Led> jobs_;
+  bool started_ = false;  // the first ones
+};
+
+}  // namespace heddle

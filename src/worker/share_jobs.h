@@ -1,0 +1,42 @@
+// The jobs of a share, ready to run: plans loaded and lowered, their times modelled.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "program/segment_cost.h"
+#include "run/share/share_config.h"
+#include "run/share/share_summary.h"
+#include "run/torch/train.h"
+#include "worker/commands.h"
+
+namespace heddle {
+
+struct ShareJob {
+  ShareJobConfig config;
+  PlanAndProfile both;
+  Training training;
+  std::vector<int32_t> devices;  // of the share, by rank
+  int64_t turns = 0;
+  bool whole_steps = false;
+  StepParts modelled;  // seconds of a step on the plan's cluster
+  SegmentSeconds segment_seconds;
+  std::vector<DeviceId> cluster_devices;  // by rank
+  double byte_scale = 1;                  // bytes of the plan's type per byte computed in
+
+  double CollectiveSeconds(const CollectiveCall& call) const;
+};
+
+// The devices that the jobs share, by name, and the node of each.
+struct ShareDevices {
+  std::vector<std::string> names;
+  std::vector<int32_t> node_of;
+};
+
+// Loads a job. A device that is not known yet is added if `grow`, and refused otherwise.
+Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, ShareDevices& devices,
+                                               bool grow);
+
+}  // namespace heddle
