@@ -77,6 +77,16 @@ std::vector<JobMemory> MemoryOf(const Evaluation& evaluation, const Cluster& clu
   return memory;
 }
 
+std::vector<Seconds> BusyOf(const Simulation& simulation, const Cluster& cluster) {
+  std::vector<Seconds> busy(static_cast<size_t>(cluster.device_count()));
+  for (const DeviceUse& use : simulation.devices) {
+    const auto id = cluster.FindDevice(use.device);
+    HEDDLE_CHECK(id.has_value());
+    busy[static_cast<size_t>(id->value)] = use.busy;
+  }
+  return busy;
+}
+
 struct MadePlan {
   std::shared_ptr<const Planning> planning;
   Plan plan;
@@ -110,6 +120,7 @@ Result<PlannedJob> Measure(JobSpec spec, MadePlan made, const Cluster& cluster) 
   const OpCost cost = made.planning->cost();
   HEDDLE_ASSIGN(job.seconds, CostSegments(evaluation.program, cluster, &cost));
   job.times = TimesOf(evaluation.simulation);
+  job.busy = BusyOf(evaluation.simulation, cluster);
   job.memory = MemoryOf(evaluation, cluster, job.whole_turns);
   job.program = std::move(evaluation.program);
   job.plan = std::move(made.plan);

@@ -32,6 +32,7 @@ struct PlannedJob {
   // Data parallel: it communicates only at the end of backward, so one turn is one iteration.
   bool whole_turns = false;
   std::vector<JobMemory> memory;  // by device of the cluster
+  std::vector<Seconds> busy;      // by device of the cluster: computing in one iteration
 };
 
 // Whether nothing but gradients is communicated: the plan is one stage of replicas.

@@ -48,6 +48,7 @@ Engine::Engine(const Program& program, const std::vector<DeviceId>& ids, const C
       groups_(program.groups.size()),
       jobs_(compiler_.job_count()),
       finish_(static_cast<size_t>(repetitions), 0),
+      moved_(static_cast<size_t>(repetitions), 0),
       wire_bytes_(cluster.wires().size(), 0),
       traffic_(program.devices.size()) {
   if (seat_.commons == nullptr) {
@@ -393,6 +394,7 @@ void Engine::Account(const FlowState& flow) {
   const CommEnd& first = flow.ends.empty() ? flow.messages[0].first : flow.ends[0];
   if (InBody(first)) {
     if (StepOf(first).i == 0) first_body_ = std::max(first_body_, now_);
+    moved_[static_cast<size_t>(StepOf(first).i)] = now_;
     for (const WireLoad& load : compiler_.flow(flow.cost).bytes) {
       wire_bytes_[static_cast<size_t>(load.wire.value)] += load.bytes;
     }

@@ -121,6 +121,8 @@ class Engine {
   bool done() const;
   Error Stuck() const;  // REQUIRES: not done
   const std::vector<double>& finish() const { return finish_; }
+  // By repetition: when the last communication ended that it posted; 0: it posted none.
+  const std::vector<double>& moved() const { return moved_; }
   std::vector<TimelineEvent>& events() { return events_; }
   std::vector<std::string> Labels() const { return compiler_.Labels(); }
   Simulation& account() { return result_; }
@@ -184,6 +186,7 @@ class Engine {
   std::deque<KeptOp> kept_;
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
   std::vector<double> finish_;  // by repetition: when the last device ended it
+  std::vector<double> moved_;   // by repetition
   double first_body_ = 0;       // when the last communication of the first body ended
   std::vector<double> wire_bytes_;
   std::vector<DeviceTraffic> traffic_;  // by device of the Program

@@ -87,6 +87,7 @@ class JointRun final : public Commons {
   }
 
   const std::vector<double>& finish(size_t job) const { return engines_[job]->finish(); }
+  const std::vector<double>& moved(size_t job) const { return engines_[job]->moved(); }
   JobTimeline MakeTimeline();
 
   bool Ask(int32_t job, DeviceId device) override {
@@ -260,7 +261,8 @@ struct Inputs {
 };
 
 // Turns in a fixed order: every pass of the sequence looks like the one before, in the end. What
-// comes last differs, since others are done by then.
+// comes last differs, since others are done by then. While messages pile up, devices seem faster
+// than the network can bear for long: so the slower of the two counts.
 Result<JointSimulation> SimulateTurns(const Inputs& in) {
   constexpr int kFirst = 8;
   constexpr int kMost = 128;
@@ -274,15 +276,17 @@ Result<JointSimulation> SimulateTurns(const Inputs& in) {
     HEDDLE_RETURN_IF_ERROR(run.Run());
     JointSimulation simulation;
     for (size_t j = 0; j < in.jobs.size(); ++j) {
-      std::vector<double> ends;  // of the job's last turn in each pass
-      for (int pass = 0; pass + kLeftOut < passes; ++pass) {
-        ends.push_back(run.finish(j)[static_cast<size_t>((pass + 1) * turns[j] - 1)]);
+      for (const std::vector<double>* times : {&run.finish(j), &run.moved(j)}) {
+        std::vector<double> ends;  // of the job's last turn in each pass
+        for (int pass = 0; pass + kLeftOut < passes; ++pass) {
+          ends.push_back((*times)[static_cast<size_t>((pass + 1) * turns[j] - 1)]);
+        }
+        const Period period = PeriodOf(ends, Seconds{ends[0]});
+        simulation.steady = simulation.steady && period.steady;
+        simulation.cycle = std::max(simulation.cycle, period.seconds);
       }
-      const Period period = PeriodOf(ends, Seconds{ends[0]});
-      simulation.steady = simulation.steady && period.steady;
-      simulation.cycle = std::max(simulation.cycle, period.seconds);
-      simulation.iteration.push_back(period.seconds / turns[j]);
     }
+    for (const int count : turns) simulation.iteration.push_back(simulation.cycle / count);
     if (!simulation.steady && passes < kMost) continue;
     if (in.options.keep_events) simulation.timeline = run.MakeTimeline();
     return simulation;
