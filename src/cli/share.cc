@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cli/share_run.h"
 #include "cli/share_text.h"
 #include "cli/share_trace.h"
 
@@ -13,6 +14,7 @@ struct Flags {
   bool baselines = false;
   std::string trace;
   int devices = 64;
+  ShareRunFlags run;
 };
 
 Result<GroupBaselines> AllBaselines(const ShareInputs& inputs, const SharePlan& plan) {
@@ -51,7 +53,9 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   Result<ShareInputs> loaded = LoadShareInputs(std::move(file));
   terminal.EndProgress();
   HEDDLE_ASSIGN(const ShareInputs inputs, std::move(loaded));
+  if (!flags.run.attach.empty()) return AttachToShare(inputs, flags.run, terminal);
   HEDDLE_ASSIGN(const SharePlan plan, MakeSharePlan(inputs));
+  if (flags.run.run) return RunShare(inputs, plan, flags.run, terminal);
   return Show(flags, inputs, plan, terminal);
 }
 
@@ -69,6 +73,7 @@ void AddShareCommand(Commands& commands) {
   command->add_option("--devices", flags->devices, "Equal devices that the stream runs on")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
+  AddShareRunFlags(command, flags->run);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

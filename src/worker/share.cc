@@ -2,36 +2,23 @@
 // all in turns; what it took, and whether every job's parameters were the same after every step.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
 #include "base/file.h"
-#include "base/version.h"
-#include "run/processes.h"
 #include "run/share/share_mail.h"
-#include "run/share/shared_device.h"
-#include "run/torch/c10d_communicator.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
 #include "worker/share_jobs.h"
+#include "worker/share_rank.h"
 
 namespace heddle {
 namespace {
 
 using JobPtr = std::unique_ptr<ShareJob>;
-
-// One go at running some of the jobs.
-struct Phase {
-  std::string name;  // also a folder of the share's directory
-  ShareManner manner = ShareManner::kAlone;
-  bool ordered = true;
-  double dilation = 0;
-  int64_t steps = 0;  // 0: the job's own
-};
 
 class Share {
  public:
@@ -44,8 +31,6 @@ class Share {
     }
     HEDDLE_RETURN_IF_ERROR(CheckJobs());
     HEDDLE_RETURN_IF_ERROR(MakeDirectories(config_.directory));
-    ordered_ = std::all_of(jobs_.begin(), jobs_.end(),
-                           [](const JobPtr& job) { return job->whole_steps; });
     if (config_.emulate) HEDDLE_RETURN_IF_ERROR(ChooseDilation());
     std::vector<JobRun> alone;
     if (config_.serial) {
@@ -55,9 +40,11 @@ class Share {
             alone[k].seconds() / static_cast<double>(jobs_[k]->config.steps);
       }
     }
-    HEDDLE_ASSIGN(const std::vector<JobRun> shared,
-                  RunShared({"shared", config_.manner, ordered_, dilation_, 0}));
-    return Summarise(alone, shared, Parts(alone), dilation_);
+    HEDDLE_ASSIGN(const std::vector<JobRun> shared, RunGroups());
+    ShareSummary summary = Summarise(alone, shared, Parts(alone), dilation_);
+    // With several groups there is no one period.
+    if (Groups().size() > 1) summary.measured_period = summary.period_bound = 0;
+    return summary;
   }
 
  private:
@@ -74,15 +61,8 @@ class Share {
     return Ok();
   }
 
-  std::string DirectoryOf(const Phase& phase, const ShareJob& job) const {
-    return fmt::format("{}/{}/{}", config_.directory, phase.name, job.config.name);
-  }
-  std::string NotesPath(const Phase& phase, const ShareJob& job, int32_t rank) const {
-    return fmt::format("{}/rank{}.json", DirectoryOf(phase, job), rank);
-  }
-
   // A generous multiple of what a turn should take, and a constant for a busy machine.
-  JobEntry EntryOf(const ShareJob& job, const Phase& phase) const {
+  JobEntry EntryOf(const ShareJob& job, const SharePhase& phase) const {
     constexpr double kPatience = 20, kConstant = 3, kUnknown = 120;
     double period = 0;
     for (const JobPtr& other : jobs_) {
@@ -103,101 +83,62 @@ class Share {
     return entry;
   }
 
-  Seat SeatOf(const ShareJob& job, const Phase& phase, const Board& board, int32_t number,
-              int32_t rank) const {
-    Seat seat{board, number, rank, phase.manner, phase.ordered,
-              phase.steps > 0 ? phase.steps : job.config.steps, {}};
-    if (!config_.emulate) return seat;
-    seat.pace.dilation = phase.dilation;
-    for (size_t s = 0; s < job.training.program.segments.size(); ++s) {
-      seat.pace.segment_seconds.push_back(job.segment_seconds.Of(rank, static_cast<int32_t>(s)));
-    }
-    seat.pace.collective_seconds = [&job](const CollectiveCall& call) {
-      return job.CollectiveSeconds(call);
-    };
-    return seat;
-  }
-
-  // The life of one rank.
-  Status RunRank(const ShareJob& job, const Phase& phase, const Board& board, int32_t number,
-                 int32_t rank, int port, ProcessSlot& slot) const {
-    const Program& program = job.training.program;
-    C10dOptions options;
-    options.port = static_cast<uint16_t>(port);
-    options.device = rank;
-    options.devices = static_cast<int32_t>(program.devices.size());
-    options.identity = kVersion;
-    for (const Group& group : program.groups) options.groups.push_back(group.devices);
-    HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
-    SharedDevice shared(SeatOf(job, phase, board, number, rank), *communicator);
-    RankHooks hooks{&shared.turns(), [&](Executor& executor) { return shared.Wrap(executor); }};
-    Training training = job.training;
-    training.config.directory = DirectoryOf(phase, job);
-    if (phase.steps > 0) training.config.steps = phase.steps;
-    const Result<RunResult> trained = TrainRank(training, rank, shared.communicator(), {},
-                                                "a process each", &slot.progress, hooks);
-    if (!trained.ok()) return trained.error();
-    return WriteFile(NotesPath(phase, job, rank), RankNotesToJson(shared.notes()).dump() + "\n");
-  }
-
-  // The life of a job's first process.
-  Status Lead(const ShareJob& job, const Phase& phase, const Board& board, int32_t number) const {
-    const Program& program = job.training.program;
-    std::unique_ptr<Rendezvous> rendezvous;
-    ProcessWatch watch;
-    watch.silence = std::chrono::milliseconds(1500);
-    watch.after_fork = [&]() -> Result<int> {
-      HEDDLE_ASSIGN(rendezvous, HostRendezvous(0));
-      return rendezvous->port();
-    };
-    watch.name = [&](int32_t rank) {
-      return fmt::format("device {} ({})", rank, program.devices[static_cast<size_t>(rank)].name);
-    };
-    watch.place = [](const WorkerProgress& progress, int32_t) {
-      const std::optional<WorkerPlace> place = progress.Load();
-      return place ? fmt::format("in step {}", place->step + 1)
-                   : std::string("before its first step");
-    };
-    // Whoever has the device too long loses it by its lease.
-    watch.computing = [](const WorkerProgress&, int32_t) { return false; };
-    return RunProcesses(
-        static_cast<int>(program.devices.size()),
-        [&](int32_t rank, ProcessSlot& slot, int port) {
-          return RunRank(job, phase, board, number, rank, port, slot);
-        },
-        watch);
-  }
-
-  Result<std::vector<RankNotes>> ReadNotes(const ShareJob& job, const Phase& phase) const {
-    std::vector<RankNotes> notes;
-    for (size_t rank = 0; rank < job.training.program.devices.size(); ++rank) {
-      const std::string path = NotesPath(phase, job, static_cast<int32_t>(rank));
-      HEDDLE_ASSIGN(const std::string text, ReadFile(path));
-      HEDDLE_ASSIGN(const Json json, ParseJson(text, path));
-      HEDDLE_ASSIGN(RankNotes note, RankNotesFromJson(JsonField(json, path)));
-      notes.push_back(std::move(note));
-    }
-    return notes;
-  }
-
-  Result<JobRun> RunOf(const ShareJob& job, const Phase& phase, const JobOutcome& outcome) const {
+  Result<JobRun> RunOf(const ShareJob& job, const SharePhase& phase, const Board& board,
+                       const JobOutcome& outcome) const {
     JobRun run{outcome, {}};
     if (outcome.well) {
-      HEDDLE_ASSIGN(run.ranks, ReadNotes(job, phase));
+      HEDDLE_ASSIGN(run.ranks, ReadNotes({config_, job, phase, board, outcome.number}));
     }
     return run;
   }
 
-  Status Join(Supervisor& supervisor, Board& board, const ShareJob& job, const Phase& phase) {
-    std::filesystem::remove_all(DirectoryOf(phase, job));
+  Status Join(Supervisor& supervisor, Board& board, const ShareJob& job, const SharePhase& phase) {
     HEDDLE_ASSIGN(const int32_t number, board.AddJob(EntryOf(job, phase)));
-    return supervisor.Start({job.config.name, number, [this, &job, phase, &board, number] {
-                               return Lead(job, phase, board, number);
-                             }});
+    const ShareRun run{config_, job, phase, board, number};
+    std::filesystem::remove_all(run.directory());
+    return supervisor.Start({job.config.name, number, [run] { return LeadShareJob(run); }});
+  }
+
+  std::vector<std::vector<int32_t>> Groups() const {
+    if (!config_.groups.empty()) return config_.groups;
+    std::vector<int32_t> all(config_.jobs.size());
+    std::iota(all.begin(), all.end(), 0);
+    return {all};
+  }
+
+  // Group after group; by job of the config, and as if one had begun where the last one ended.
+  Result<std::vector<JobRun>> RunGroups() {
+    std::vector<JobRun> runs(config_.jobs.size());
+    int64_t end = 1;
+    for (const std::vector<int32_t>& group : Groups()) {
+      std::vector<const ShareJob*> jobs;
+      bool ordered = true;
+      for (const int32_t k : group) {
+        jobs.push_back(jobs_[static_cast<size_t>(k)].get());
+        ordered = ordered && jobs.back()->whole_steps;
+      }
+      HEDDLE_ASSIGN(std::vector<JobRun> ran,
+                    RunShared(jobs, {"shared", config_.manner, ordered, dilation_, 0}));
+      int64_t start = INT64_MAX, last = end;
+      for (const JobRun& run : ran) {
+        if (run.outcome.began > 0) start = std::min(start, run.outcome.began);
+      }
+      for (size_t k = 0; k < group.size(); ++k) {
+        JobOutcome& outcome = ran[k].outcome;
+        if (outcome.began > 0) {
+          outcome.began += end - start;
+          outcome.ended += end - start;
+          last = std::max(last, outcome.ended);
+        }
+        runs[static_cast<size_t>(group[k])] = std::move(ran[k]);
+      }
+      end = last;
+    }
+    return runs;
   }
 
   // Each job alone, one after the other. All must end well.
-  Result<std::vector<JobRun>> RunAlone(const Phase& phase) {
+  Result<std::vector<JobRun>> RunAlone(const SharePhase& phase) {
     std::vector<JobRun> runs;
     for (const JobPtr& job : jobs_) {
       fmt::print(stderr, "{}: {} by itself\n", phase.name, job->config.name);
@@ -209,15 +150,16 @@ class Share {
         return Error{ErrorKind::kRunFailed, "job " + job->config.name,
                      "failed by itself: " + outcomes[0].why, ""};
       }
-      HEDDLE_ASSIGN(JobRun run, RunOf(*job, phase, outcomes[0]));
+      HEDDLE_ASSIGN(JobRun run, RunOf(*job, phase, board, outcomes[0]));
       runs.push_back(std::move(run));
     }
     return runs;
   }
 
-  Result<std::vector<JobRun>> RunShared(const Phase& phase) {
+  Result<std::vector<JobRun>> RunShared(const std::vector<const ShareJob*>& jobs,
+                                        const SharePhase& phase) {
     const TurnOrder order = phase.ordered ? config_.order : TurnOrder::kArrival;
-    fmt::print(stderr, "{}: {} jobs on {} devices, {}\n", phase.name, jobs_.size(),
+    fmt::print(stderr, "{}: {} jobs on {} devices, {}\n", phase.name, jobs.size(),
                devices_.names.size(),
                phase.manner == ShareManner::kTurns
                    ? fmt::format("in turns ({})", NameOf(order))
@@ -233,12 +175,12 @@ class Share {
     options.ended = [&](const JobOutcome& outcome) { Tell(board, outcome); };
     Supervisor supervisor(board, options);
     running = &supervisor;
-    for (const JobPtr& job : jobs_) HEDDLE_RETURN_IF_ERROR(Join(supervisor, board, *job, phase));
+    for (const ShareJob* job : jobs) HEDDLE_RETURN_IF_ERROR(Join(supervisor, board, *job, phase));
     const std::vector<JobOutcome> outcomes = supervisor.Watch();
     CloseMailbox(config_.directory);
     std::vector<JobRun> runs;
-    for (size_t k = 0; k < outcomes.size(); ++k) {
-      HEDDLE_ASSIGN(JobRun run, RunOf(*jobs_[k], phase, outcomes[k]));
+    for (size_t k = 0; k < jobs.size(); ++k) {  // those that came later have been told
+      HEDDLE_ASSIGN(JobRun run, RunOf(*jobs[k], phase, board, outcomes[k]));
       runs.push_back(std::move(run));
     }
     return runs;
@@ -257,7 +199,7 @@ class Share {
   }
 
   // Jobs that ask to join. One that cannot is told why; those that run do not notice.
-  void TakeNewcomers(Supervisor& supervisor, Board& board, const Phase& phase) {
+  void TakeNewcomers(Supervisor& supervisor, Board& board, const SharePhase& phase) {
     for (const Mail& mail : TakeMail(config_.directory)) {
       const Status joined = JoinLater(supervisor, board, phase, mail);
       if (joined.ok()) {
@@ -268,7 +210,7 @@ class Share {
     }
   }
 
-  Status JoinLater(Supervisor& supervisor, Board& board, const Phase& phase, const Mail& mail) {
+  Status JoinLater(Supervisor& supervisor, Board& board, const SharePhase& phase, const Mail& mail) {
     if (!mail.job.ok()) return mail.job.error();
     const auto same = [&](const JobPtr& job) { return job->config.name == mail.name; };
     if (std::any_of(jobs_.begin(), jobs_.end(), same)) {
@@ -330,7 +272,6 @@ class Share {
   const ShareConfig& config_;
   ShareDevices devices_;
   std::vector<JobPtr> jobs_;  // those of the config, then those that came later
-  bool ordered_ = true;
   double dilation_ = 0;
   std::map<std::string, double> real_step_seconds_;  // alone
 };

@@ -33,7 +33,10 @@ Json ShareConfigToJson(const ShareConfig& config) {
           {"serial", config.serial},
           {"emulate", config.emulate},
           {"dilate", config.dilate},
-          {"jobs", std::move(jobs)}};
+          {"pin", config.pin},
+          {"namespaces", config.namespaces},
+          {"jobs", std::move(jobs)},
+          {"groups", config.groups}};
 }
 
 Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
@@ -50,10 +53,22 @@ Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.serial, json.Bool("serial"));
   HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
+  HEDDLE_ASSIGN(config.pin, json.Bool("pin"));
+  HEDDLE_ASSIGN(config.namespaces, json.String("namespaces"));
   HEDDLE_ASSIGN(const JsonField jobs, json.Array("jobs"));
   for (size_t k = 0; k < jobs.size(); ++k) {
     HEDDLE_ASSIGN(ShareJobConfig job, ShareJobFromJson(jobs.Element(k)));
     config.jobs.push_back(std::move(job));
+  }
+  HEDDLE_ASSIGN(const JsonField groups, json.Array("groups"));
+  for (size_t g = 0; g < groups.size(); ++g) {
+    config.groups.emplace_back();
+    const JsonField group = groups.Element(g);
+    for (size_t k = 0; k < group.size(); ++k) {
+      HEDDLE_ASSIGN(const int64_t number,
+                    group.Element(k).AsInt(0, static_cast<int64_t>(config.jobs.size()) - 1));
+      config.groups.back().push_back(static_cast<int32_t>(number));
+    }
   }
   return config;
 }

@@ -161,7 +161,7 @@ std::string ShareSummaryText(const ShareSummary& summary) {
   }
   const char* kind = summary.emulated ? "emulated" : "real";
   text += fmt::format("all done    after {} ({})", Time(summary.shared_seconds), kind);
-  if (compared) {
+  if (compared && summary.failed() == nullptr) {
     text += fmt::format(", one after the other {}: gain {:.2f}\nmean        {} until a job is "
                         "done, one after the other {}",
                         Time(summary.serial_seconds), summary.gain(),

@@ -51,7 +51,10 @@ struct ShareSummary {
   double dilation = 1;
   int64_t deadlines = 0, missed = 0;
 
-  double gain() const { return shared_seconds > 0 ? serial_seconds / shared_seconds : 0; }
+  // 0 if a job failed: what is left is not the same work.
+  double gain() const {
+    return shared_seconds > 0 && failed() == nullptr ? serial_seconds / shared_seconds : 0;
+  }
   bool hashes_equal() const;  // of all jobs that ended well, and at least one
   const Job* failed() const;  // the first
 };

@@ -1,0 +1,103 @@
+#include "cli/share_run.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "cli/worker_process.h"
+#include "run/share/share_config.h"
+#include "run/share/share_mail.h"
+
+namespace heddle {
+namespace {
+
+// The worker reads a job's plan from a file: one that was made here is kept beside the run.
+Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profile,
+                                const std::string& directory) {
+  ShareJobConfig config;
+  config.name = job.spec.name;
+  config.profile = profile;
+  config.steps = job.spec.steps;
+  config.weight = job.spec.weight;
+  config.plan = fmt::format("{}/plans/{}.json", directory, job.spec.name);
+  HEDDLE_RETURN_IF_ERROR(MakeDirectories(directory + "/plans"));
+  HEDDLE_RETURN_IF_ERROR(WriteFile(config.plan, PlanToJson(job.plan).dump(2) + "\n"));
+  return config;
+}
+
+TurnOrder OrderOf(ShareOrder order) {
+  return order == ShareOrder::kDeficit ? TurnOrder::kDeficit : TurnOrder::kRotation;
+}
+
+std::string NewDirectory() { return fmt::format("runs/share-{}", std::time(nullptr)); }
+
+}  // namespace
+
+void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
+  command->add_flag("--run", flags.run,
+                    "Run them here: each alone, then in turns; parameters must be the same");
+  command->add_flag("--emulate", flags.emulate,
+                    "With --run: pace devices and network to the cluster of the file");
+  command->add_option("--dilate", flags.dilate, "With --emulate: how much slower time goes")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--no-serial", flags.no_serial, "With --run: do not run each alone first");
+  command->add_flag("--together", flags.together,
+                    "With --run: all at once, without turns, to compare with");
+  command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
+  command->add_option("--attach", flags.attach,
+                      "This job of the file joins the share that runs in --dir");
+}
+
+Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRunFlags& flags,
+                const Terminal& terminal) {
+  ShareConfig config;
+  config.directory = flags.directory.empty() ? NewDirectory() : flags.directory;
+  if (std::filesystem::exists(config.directory + "/share.json")) {
+    return BadInput(config.directory, "a share runs there, or was ended by force",
+                    "choose another --dir, or remove its share.json");
+  }
+  config.order = OrderOf(inputs.file.share.order);
+  config.manner = flags.together ? ShareManner::kTogether : ShareManner::kTurns;
+  config.serial = !flags.no_serial;
+  config.emulate = flags.emulate;
+  config.dilate = flags.dilate;
+  for (const ShareGroup& group : plan.groups) {
+    config.groups.emplace_back();
+    for (const size_t k : group.jobs) {
+      config.groups.back().push_back(static_cast<int32_t>(config.jobs.size()));
+      HEDDLE_ASSIGN(ShareJobConfig job,
+                    ConfigOf(inputs.jobs[k], inputs.file.profile, config.directory));
+      config.jobs.push_back(std::move(job));
+    }
+  }
+  std::vector<std::string> words = {"share", ShareConfigToJson(config).dump()};
+  if (terminal.json) words.push_back("--json");
+  return BecomeWorker(std::move(words));
+}
+
+Status AttachToShare(const ShareInputs& inputs, const ShareRunFlags& flags,
+                     const Terminal& terminal) {
+  if (flags.directory.empty()) {
+    return Usage("--attach needs the directory of the share", "--dir runs/share-…");
+  }
+  for (const PlannedJob& job : inputs.jobs) {
+    if (job.spec.name != flags.attach) continue;
+    HEDDLE_ASSIGN(const ShareJobConfig config,
+                  ConfigOf(job, inputs.file.profile, flags.directory));
+    HEDDLE_ASSIGN(const Json outcome, AttachJob(flags.directory, config));
+    if (terminal.json) {
+      terminal.PrintJson(outcome);
+    } else {
+      terminal.Print(fmt::format("{}: done after {}\n", job.spec.name,
+                                 ToText(Seconds{outcome.value("seconds", 0.0)})));
+    }
+    return Ok();
+  }
+  return BadInput(inputs.file.file, fmt::format("has no job {}", flags.attach),
+                  "--attach names one of its jobs");
+}
+
+}  // namespace heddle

@@ -1,0 +1,136 @@
+#include "worker/share_rank.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/version.h"
+#include "run/processes.h"
+#include "run/share/shared_device.h"
+#include "run/torch/c10d_communicator.h"
+
+namespace heddle {
+namespace {
+
+Seat SeatOf(const ShareRun& run, int32_t rank) {
+  const int64_t steps = run.phase.steps > 0 ? run.phase.steps : run.job.config.steps;
+  Seat seat{run.board, run.number, rank, run.phase.manner, run.phase.ordered, steps, {}};
+  if (!run.config.emulate) return seat;
+  seat.pace.dilation = run.phase.dilation;
+  seat.pace.paces_network = run.config.namespaces.empty();
+  for (size_t s = 0; s < run.job.training.program.segments.size(); ++s) {
+    seat.pace.segment_seconds.push_back(
+        run.job.segment_seconds.Of(rank, static_cast<int32_t>(s)));
+  }
+  seat.pace.collective_seconds = [&job = run.job](const CollectiveCall& call) {
+    return job.CollectiveSeconds(call);
+  };
+  return seat;
+}
+
+// This thread, and those it starts, see the network of rank `rank` alone.
+Status EnterNamespace(const std::string& prefix, int32_t rank) {
+  const std::string path = fmt::format("/run/netns/{}n{}", prefix, rank);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0 || setns(file, CLONE_NEWNET) != 0) {
+    return Error{ErrorKind::kRunFailed, path, std::strerror(errno), "tests/support/namespaces.sh"};
+  }
+  close(file);
+  return Ok();
+}
+
+std::string AddressOf(int32_t rank) { return fmt::format("10.77.0.{}", rank + 1); }
+
+void PinTo(int32_t device) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  CPU_SET(static_cast<size_t>(device % online), &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+}
+
+// The life of one rank.
+Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
+  const Program& program = run.job.training.program;
+  C10dOptions options;
+  if (!run.config.namespaces.empty()) {
+    HEDDLE_RETURN_IF_ERROR(EnterNamespace(run.config.namespaces, rank));
+    options.address = AddressOf(0);
+    options.interface_address = AddressOf(rank);
+  }
+  if (run.config.pin) PinTo(run.job.devices[static_cast<size_t>(rank)]);
+  options.port = static_cast<uint16_t>(port);
+  options.device = rank;
+  options.devices = static_cast<int32_t>(program.devices.size());
+  options.identity = kVersion;
+  for (const Group& group : program.groups) options.groups.push_back(group.devices);
+  HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
+  SharedDevice shared(SeatOf(run, rank), *communicator);
+  const RankHooks hooks{&shared.turns(), [&](Executor& executor) { return shared.Wrap(executor); }};
+  Training training = run.job.training;
+  training.config.directory = run.directory();
+  if (run.phase.steps > 0) training.config.steps = run.phase.steps;
+  const Result<RunResult> trained = TrainRank(training, rank, shared.communicator(), {},
+                                              "a process each", &slot.progress, hooks);
+  if (!trained.ok()) return trained.error();
+  return WriteFile(run.NotesPath(rank), RankNotesToJson(shared.notes()).dump() + "\n");
+}
+
+}  // namespace
+
+std::string ShareRun::directory() const {
+  return fmt::format("{}/{}/{}", config.directory, phase.name, job.config.name);
+}
+
+std::string ShareRun::NotesPath(int32_t rank) const {
+  return fmt::format("{}/rank{}.json", directory(), rank);
+}
+
+Status LeadShareJob(const ShareRun& run) {
+  const Program& program = run.job.training.program;
+  std::unique_ptr<Rendezvous> rendezvous;
+  ProcessWatch watch;
+  watch.silence = std::chrono::milliseconds(1500);
+  watch.after_fork = [&]() -> Result<int> {
+    if (!run.config.namespaces.empty()) {
+      HEDDLE_RETURN_IF_ERROR(EnterNamespace(run.config.namespaces, 0));
+    }
+    HEDDLE_ASSIGN(rendezvous, HostRendezvous(0));
+    return rendezvous->port();
+  };
+  watch.name = [&](int32_t rank) {
+    return fmt::format("device {} ({})", rank, program.devices[static_cast<size_t>(rank)].name);
+  };
+  watch.place = [](const WorkerProgress& progress, int32_t) {
+    const std::optional<WorkerPlace> place = progress.Load();
+    return place ? fmt::format("in step {}", place->step + 1)
+                 : std::string("before its first step");
+  };
+  // Whoever has a device too long loses it by its lease.
+  watch.computing = [](const WorkerProgress&, int32_t) { return false; };
+  return RunProcesses(
+      static_cast<int>(program.devices.size()),
+      [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
+        return RunRank(run, rank, port, slot);
+      },
+      watch);
+}
+
+Result<std::vector<RankNotes>> ReadNotes(const ShareRun& run) {
+  std::vector<RankNotes> notes;
+  for (size_t rank = 0; rank < run.job.training.program.devices.size(); ++rank) {
+    const std::string path = run.NotesPath(static_cast<int32_t>(rank));
+    HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+    HEDDLE_ASSIGN(const Json json, ParseJson(text, path));
+    HEDDLE_ASSIGN(RankNotes note, RankNotesFromJson(JsonField(json, path)));
+    notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
+}  // namespace heddle
