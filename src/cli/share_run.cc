@@ -46,6 +46,8 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
   command->add_flag("--no-serial", flags.no_serial, "With --run: do not run each alone first");
   command->add_flag("--together", flags.together,
                     "With --run: all at once, without turns, to compare with");
+  command->add_flag("--one-group", flags.one_group,
+                    "With --run: all jobs at the same time, also those better left apart");
   command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
   command->add_option("--attach", flags.attach,
                       "This job of the file joins the share that runs in --dir");
@@ -73,6 +75,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
       config.jobs.push_back(std::move(job));
     }
   }
+  if (flags.one_group) config.groups.clear();
   std::vector<std::string> words = {"share", ShareConfigToJson(config).dump()};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));

@@ -13,6 +13,7 @@ struct ShareRunFlags {
   bool emulate = false;
   bool no_serial = false;
   bool together = false;
+  bool one_group = false;  // all jobs at once, whatever the plan thinks of it
   double dilate = 0;
   std::string directory;
   std::string attach;  // a job of the file joins the share that runs in `directory`
