@@ -162,7 +162,7 @@ TEST_F(ShareTest, WithoutTurnsTheParametersAreTheSameToo) {
 }
 
 TEST_F(ShareTest, AJobThatComesLaterJoinsAndLeaves) {
-  const std::string two = MakeJobs(2, 400), three = MakeJobs(3, 10);
+  const std::string two = MakeJobs(2, 150), three = MakeJobs(3, 10);
   const std::string directory = folder_ / "run";
   Background share("share " + two + " --run --emulate --dilate 2 --dir " + directory, folder_);
   while (!std::filesystem::exists(directory + "/share.json")) {
@@ -190,7 +190,7 @@ TEST_F(ShareTest, NobodyIsThereToJoin) {
 // named, and the rest have the parameters that they have alone.
 TEST_F(ShareTest, SurvivorsAreAsIfAlone) {
   constexpr size_t kJobs = 8;
-  constexpr int kKilled = 5, kSteps = 150;
+  constexpr int kKilled = 5, kSteps = 60;
   const std::string jobs = MakeJobs(kJobs, kSteps, "# all in one group");
   const std::string reference = folder_ / "reference";
   Parsed(RunHeddle("share " + jobs + " --run --json --one-group --dir " + reference));

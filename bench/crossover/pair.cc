@@ -1,0 +1,88 @@
+#include "crossover/pair.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/json_field.h"
+#include "shell.h"
+
+namespace heddle {
+namespace {
+
+const std::string kHeddle = HEDDLE_BINARY;
+constexpr char kModel[] = "mlp?layers=6&hidden=128&inputs=128";
+constexpr double kInstant = 1e15;  // bytes a second
+
+std::string ClusterText(int nodes, double flops, double bytes_per_second, double latency) {
+  std::string text = fmt::format(
+      "schema = \"heddle.cluster/1\"\n[device_type.x]\nflops = \"{:.6f} GFLOP/s\"\n"
+      "memory = \"16 GiB\"\nmemory_bandwidth = \"{:.6f} GB/s\"\n[[switch]]\nname = \"s\"\n",
+      flops / 1e9, flops / 1e9);
+  for (int k = 0; k < nodes; ++k) {
+    text += fmt::format(
+        "[[node]]\nname = \"n{}\"\ndevices = [{{ type = \"x\" }}]\n[[link]]\nbetween = [\"n{}\", "
+        "\"s\"]\nbandwidth = \"{:.6f} MB/s\"\nlatency = \"{:.3f} us\"\n",
+        k, k, bytes_per_second / 1e6, latency * 1e6);
+  }
+  return text;
+}
+
+// Plans data parallelism with one bucket; seconds of a step.
+double PlanSeconds(const std::string& folder, const std::string& model, int batch,
+                   const std::string& cluster, const std::string& name) {
+  const std::string plan = folder + "/" + name + ".json";
+  if (!WriteFile(folder + "/cluster.toml", cluster).ok()) return 0;
+  OutputOf(fmt::format("{} plan --strategy dp --model '{}' --batch {} --cluster {}/cluster.toml "
+                       "-o {} 2>&1",
+                       kHeddle, model, batch, folder, plan));
+  const Result<std::string> text = ReadFile(plan);
+  if (!text.ok()) return 0;
+  return ParseJson(text.value(), plan).value().value("iteration_seconds", 0.0);
+}
+
+// One after the other: the bucket is larger than all gradients.
+void SetBucket(const std::string& plan, const std::string& to, const std::string& bucket) {
+  Json json = ParseJson(ReadFile(plan).value(), plan).value();
+  json["bucket"] = bucket;
+  (void)WriteFile(to, json.dump(2) + "\n").ok();
+}
+
+}  // namespace
+
+PairFiles MakePair(const std::string& folder, const JobShape& shape) {
+  (void)MakeDirectories(folder).ok();
+  constexpr double kLatency = 1e-6, kFlops = 1e9, kSlow = 1e6;
+  const int batch = 8 * shape.ranks;
+  const double wanted_compute =
+      shape.step_seconds * shape.compute_per_network / (1 + shape.compute_per_network);
+  const double wanted_network = shape.step_seconds - wanted_compute;
+  // Computes are proportional to the device's time per FLOP and byte, exchanges to the link's.
+  const double compute = PlanSeconds(folder, kModel, batch,
+                                     ClusterText(shape.ranks, kFlops, kInstant, 0), "probe");
+  const double both = PlanSeconds(folder, kModel, batch,
+                                  ClusterText(shape.ranks, kFlops, kSlow, kLatency), "probe");
+  const double flops = kFlops * compute / wanted_compute;
+  const double bandwidth = kSlow * (both - compute) / wanted_network;
+  PairFiles files;
+  files.whole = folder + "/whole.json";
+  files.buckets = folder + "/buckets.json";
+  PlanSeconds(folder, kModel, batch, ClusterText(shape.ranks, flops, bandwidth, kLatency), "made");
+  SetBucket(folder + "/made.json", files.whole, "1 GiB");
+  SetBucket(folder + "/made.json", files.buckets, "40 KiB");
+  files.compute = wanted_compute;
+  files.network = wanted_network;
+  files.network_bytes = bandwidth * wanted_network;
+  return files;
+}
+
+double ProportionOf(const std::string& model, int batch, const std::string& folder) {
+  (void)MakeDirectories(folder).ok();
+  constexpr double kFlops = 14e12, kTenGigabit = 1.25e9;
+  const double compute =
+      PlanSeconds(folder, model, batch, ClusterText(4, kFlops, kInstant, 0), "probe");
+  const double both =
+      PlanSeconds(folder, model, batch, ClusterText(4, kFlops, kTenGigabit, 2e-5), "probe");
+  return compute / (both - compute);
+}
+
+}  // namespace heddle

@@ -1,0 +1,30 @@
+// A pair (or more) of equal data-parallel jobs whose computing and communicating stand in a wanted
+// proportion, as plan files.
+#pragma once
+
+#include <string>
+
+namespace heddle {
+
+struct JobShape {
+  std::string name;         // of the row
+  double compute_per_network = 1;
+  int ranks = 2;
+  double step_seconds = 0.04;  // computing and communicating, undisturbed: paced time
+};
+
+struct PairFiles {
+  std::string whole;    // plan whose gradients are summed in one go, after backward
+  std::string buckets;  // the same, in buckets while backward goes on
+  double compute = 0, network = 0;  // seconds of a step, modelled
+  double network_bytes = 0;         // that a link carries in a step, one way
+};
+
+// Writes a cluster and plans into `folder`.
+PairFiles MakePair(const std::string& folder, const JobShape& shape);
+
+// The proportion of computing to communicating of a zoo model in data parallelism on four GPUs of
+// 14 TFLOP/s, 10 Gbit/s between them.
+double ProportionOf(const std::string& model, int batch, const std::string& folder);
+
+}  // namespace heddle
