@@ -39,15 +39,17 @@ struct SharedDevice::Common {
   bool queues() const { return seat.manner == ShareManner::kTurns && seat.ordered; }
   bool paced() const { return seat.pace.dilation > 0; }
   double Nanoseconds(double modelled) const { return modelled * seat.pace.dilation * 1e9; }
-  // Ends `modelled` seconds after `start`, late if real work took longer.
-  void KeepDeadline(int64_t start, double modelled) {
+  // Returns `modelled` seconds after `start`, or late if real work took longer; when it was due.
+  int64_t KeepDeadline(int64_t start, double modelled) {
     const int64_t deadline = start + static_cast<int64_t>(Nanoseconds(modelled));
+    const int64_t now = BoardNow();
     ++deadlines;
-    if (BoardNow() > deadline) {
+    if (now > deadline) {
       ++missed;
-    } else {
-      SleepUntil(deadline);
+      return now;
     }
+    SleepUntil(deadline);
+    return deadline;
   }
 };
 
@@ -278,7 +280,9 @@ class SharedDevice::PacedExecutor final : public Executor {
       }
       return;
     }
-    common_.KeepDeadline(start, modelled);
+    // What begins right after the last deadline begins at it: oversleeping does not add up.
+    constexpr int64_t kRightAfter = 1'000'000;
+    due_ = common_.KeepDeadline(start - due_ < kRightAfter ? due_ : start, modelled);
   }
   Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
   Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
@@ -296,6 +300,7 @@ class SharedDevice::PacedExecutor final : public Executor {
   Common& common_;
   Executor& inner_;
   int64_t uses_ = 0;
+  int64_t due_ = 0;  // the end of the last compute
 };
 
 SharedDevice::SharedDevice(const Seat& seat, Communicator& inner)
