@@ -42,10 +42,9 @@ class Search {
     HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning_, *best_, false));
     FillEstimate(planning_, evaluation, *best_);
     best_->search.candidates = tried_;
-    best_->search.notes = {
-        fmt::format("a round is {} batches, {} by replica, and then the average; {} per batch",
-                    best_->local->updates(), StepsText(best_->local->steps),
-                    ToText(Seconds{best_seconds_}))};
+    best_->search.notes = {fmt::format(
+        "a round is {} batches, {} by replica, and then the average; {} per batch",
+        best_->local->updates(), StepsText(best_->local->steps), ToText(Seconds{best_seconds_}))};
     return *std::move(best_);
   }
 
