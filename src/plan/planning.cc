@@ -133,6 +133,7 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.optimizer = options.optimizer;
   plan.clip = options.clip;
   plan.sync = options.sync;
+  plan.compress = options.compress;
   plan.links = std::string(NameOf(options.links));
   return plan;
 }
@@ -238,6 +239,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.optimizer = plan.optimizer;
   options.clip = plan.clip;
   options.sync = plan.sync;
+  options.compress = plan.compress;
   const auto links = ParseLinkModel(plan.links);
   if (!links) {
     return BadInput(path + ": links", fmt::format("\"{}\" is unknown", plan.links),
