@@ -48,8 +48,10 @@ TEST(GreedyOrdersTest, BlocksTooIfTheyEnd) {
     const auto orders = BlockOrders(shape, {part, 0, 0, part});
     if (!orders) continue;
     ++ended;
-    ExpectComplete(shape, *orders);
-    EXPECT_TRUE(FitsMemory(shape, TimeOrders(shape, *orders).value())) << seed;
+    ExpectComplete(shape, orders->orders);
+    const OrderTimes times = TimeOrders(shape, orders->orders).value();
+    EXPECT_TRUE(FitsMemory(shape, times)) << seed;
+    EXPECT_EQ(times.Of(OrderMeasure::kMakespan), orders->time) << seed;
   }
   EXPECT_GT(ended, 100);
 }

@@ -57,6 +57,16 @@ const LayerTable::Times& LayerTable::TimesFor(int64_t rows) const {
   return *times_.try_emplace(rows, std::move(made)).first->second;
 }
 
+const LayerSeconds& LayerTable::SecondsFor(int64_t rows) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = seconds_.find(rows); found != seconds_.end()) return *found->second;
+  }
+  auto made = std::make_unique<LayerSeconds>(planning_, rows);
+  const std::lock_guard lock(mutex_);
+  return *seconds_.try_emplace(rows, std::move(made)).first->second;
+}
+
 LayerTable::Times LayerTable::MakeTimes(int64_t rows) const {
   const OpCost cost = planning_.cost();
   const Graph& graph = planning_.graph;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <numeric>
 #include <span>
 #include <tuple>
@@ -22,7 +23,7 @@ struct Part {
 
 // Memory behind one or several names. Nearly always it has one part.
 struct Storage {
-  std::vector<Part> parts;  // disjoint
+  boost::container::small_vector<Part, 1> parts;  // disjoint
   Bytes bytes;
   int names = 1;
 };
