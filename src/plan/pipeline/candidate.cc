@@ -227,7 +227,8 @@ PipelinePlan PipelineOf(const Candidate& c, const std::vector<int>& file) {
 
 Plan PlanOf(const Candidate& c, const std::string& order_name,
             const std::vector<WorkOrder>& orders) {
-  Plan plan = c.costs->table().planning().Blank("pipeline", order_name);
+  Plan plan = c.costs->table().blank();
+  plan.order_name = order_name;
   const int pipelines = c.costs->pipelines();
   plan.microbatches = c.costs->microbatches() * pipelines;
   for (int p = 0; p < pipelines; ++p) {

@@ -60,6 +60,7 @@ class LayerTable {
 
   const Planning& planning() const { return planning_; }
   int layers() const { return layers_; }
+  const Plan& blank() const { return blank_; }         // of the planning; its hashes take time
   const Times& TimesFor(int64_t rows) const;           // safe from several threads
   const LayerSeconds& SecondsFor(int64_t rows) const;  // likewise
   Memory MemoryOf(int first, int end) const;
@@ -84,6 +85,7 @@ class LayerTable {
 
   const Planning& planning_;
   int layers_;
+  Plan blank_;
   std::vector<double> parameters_, forward_bytes_, backward_bytes_, speeds_;
   std::vector<Tied> tied_;
   std::vector<Memory> memory_;                 // sums over layers 0..l-1; extra: of layer l

@@ -161,11 +161,11 @@ class Search {
 
   // What the layers before, on the devices before, make of the bottleneck at least: a sample never
   // costs less than as one of the whole batch.
-  double LeastBefore(int first, const DeviceRange& range) const {
+  double LeastBefore(int first, int at) const {
     if (first == 0) return 0;
-    if (range.at == 0) return kInfinity;
+    if (at == 0) return kInfinity;
     return fractions_[static_cast<size_t>(first)] * static_cast<double>(costs_.rows()) /
-           costs_.speed_before(range.at);
+           costs_.speed_before(at);
   }
 
   // What one microbatch's way through `depth` stages takes at least: no stage has more than the
@@ -193,16 +193,28 @@ class Search {
     return others * bottleneck + std::max(way, all_reduce) <= options_.limit;
   }
 
+  // By place: the last block that a stage there may begin with. With more before it, it is worse.
+  std::vector<int> LastFirsts(int depth) const {
+    std::vector<int> lasts;
+    for (int at = 0; at < costs_.devices(); ++at) {
+      int first = blocks_ - depth;
+      while (first >= 0 && !Wanted(LeastBefore(first, at), depth + (first > 0 ? 1 : 0))) --first;
+      lasts.push_back(first);
+    }
+    return lasts;
+  }
+
   void FillLevel(int depth, std::vector<Slice>& level) {
     const double tolerance = options_.limit < 1e200 ? options_.tolerance * options_.limit : 0;
     std::vector<Front> after(static_cast<size_t>(blocks_) + 1, Front(tolerance));
     Front front(tolerance);
     std::vector<Blocks> used(ranges_.size());
+    const std::vector<int> last_firsts = LastFirsts(depth);
     for (size_t r = 0; r < ranges_.size(); ++r) {
       const DeviceRange& range = ranges_[r];
       const Blocks ends = depth > 1 ? JoinSuffixes(r, depth, after) : Blocks{blocks_, blocks_};
-      for (int first = std::min(blocks_ - depth, ends.last - 1); first >= 0; --first) {
-        if (!Wanted(LeastBefore(first, range), depth + (first > 0 ? 1 : 0))) continue;
+      const int last_first = std::min(last_firsts[Index(range.at)], ends.last - 1);
+      for (int first = last_first; first >= 0; --first) {
         front.Clear();
         if (depth == 1) {
           AddLastStage(first, r, front);
@@ -275,9 +287,13 @@ class Search {
     // Without a look at memory first, which can only make it slower.
     const LayerTable::Work work = costs_.WorkOf(layer, layer_end, ranges_[r]);
     if (!Wanted(work.whole(), depth)) return false;
+    const double sum = costs_.AllReduceSeconds(all_reduces_[r], layer, layer_end);
+    const Point &fastest = after.points().front(), &least = after.points().back();
+    const bool may_add =
+        front.Takes(std::max(work.whole(), fastest.bottleneck), std::max(sum, least.all_reduce));
+    if (!may_add) return true;
     const StageCosts::Stage stage = costs_.StageOf(layer, layer_end, ranges_[r], depth, work);
     if (!Wanted(stage.seconds, depth)) return false;
-    const double sum = costs_.AllReduceSeconds(all_reduces_[r], layer, layer_end);
     for (const Point& p : after.points()) {
       const double bottleneck = std::max(stage.seconds, p.bottleneck);
       const double all_reduce = std::max(sum, p.all_reduce);
