@@ -20,12 +20,50 @@ void Add(const std::byte* from, size_t count, std::byte* to) {
   }
 }
 
+using Half = _Float16;
+
+template <class To, class From>
+void Convert(const std::byte* from, size_t count, std::byte* to) {
+  for (size_t k = 0; k < count; ++k) {
+    From value;
+    std::memcpy(&value, from + k * sizeof(From), sizeof(From));
+    const To converted = static_cast<To>(value);
+    std::memcpy(to + k * sizeof(To), &converted, sizeof(To));
+  }
+}
+
+void SumHalves(std::span<const std::byte* const> parts, size_t count, std::byte* to) {
+  for (size_t k = 0; k < count; ++k) {
+    float sum = 0;
+    for (const std::byte* part : parts) {
+      Half value;
+      std::memcpy(&value, part + k * sizeof(Half), sizeof(Half));
+      sum += static_cast<float>(value);
+    }
+    const Half rounded = static_cast<Half>(sum);
+    std::memcpy(to + k * sizeof(Half), &rounded, sizeof(Half));
+  }
+}
+
 }  // namespace
+
+void ToHalves(DType dtype, const std::byte* from, size_t count, std::byte* to) {
+  HEDDLE_CHECK(dtype == DType::kF32 || dtype == DType::kF64);
+  dtype == DType::kF64 ? Convert<Half, double>(from, count, to)
+                       : Convert<Half, float>(from, count, to);
+}
+
+void FromHalves(const std::byte* from, size_t count, DType dtype, std::byte* to) {
+  HEDDLE_CHECK(dtype == DType::kF32 || dtype == DType::kF64);
+  dtype == DType::kF64 ? Convert<double, Half>(from, count, to)
+                       : Convert<float, Half>(from, count, to);
+}
 
 void SumInRankOrder(DType dtype, std::span<const std::byte* const> parts, size_t bytes,
                     std::byte* to) {
-  HEDDLE_CHECK(dtype == DType::kF32 || dtype == DType::kF64);
   if (bytes == 0) return;
+  if (dtype == DType::kF16) return SumHalves(parts, bytes / sizeof(Half), to);
+  HEDDLE_CHECK(dtype == DType::kF32 || dtype == DType::kF64);
   if (to != parts[0]) std::memcpy(to, parts[0], bytes);
   for (const std::byte* part : parts.subspan(1)) {
     if (dtype == DType::kF64) {

@@ -117,6 +117,7 @@ class RandomProgram {
     if (Maybe()) segment.rows = {Upto(3), 4 + Upto(3)};
     segment.recompute = Maybe();
     segment.joint = Maybe();
+    if (Maybe()) segment.scale = static_cast<double>(Upto(100)) / 64;
     if (Maybe()) segment.time = Seconds{std::exp(static_cast<double>(Upto(60) - 40) / 1.7)};
     if (Maybe()) segment.scratch = Bytes{Upto(1 << 20)};
     if (Maybe()) segment.first_scratch = Bytes{Upto(1 << 20)};
@@ -230,6 +231,7 @@ class RandomProgram {
   std::vector<BufferRef> Collective(Instruction& in) {
     in.kind = Kind<CollectiveKind>(5);
     in.algorithm = Kind<CollectiveAlgorithm>(4);
+    in.half = in.kind == CollectiveKind::kAllReduce && Maybe();
     in.target = Below(p_.groups.size());
     const size_t members = p_.group(in.target).devices.size();
     std::vector<BufferRef> refs = Buffers();

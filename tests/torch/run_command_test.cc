@@ -17,10 +17,12 @@ using testing::HasSubstr;
 constexpr char kModel[] = "'tiny-mlp?layers=6'";
 
 // A plan in the folder.
-std::string PlanIn(const ScratchFolder& folder, const std::string& strategy) {
+std::string PlanIn(const ScratchFolder& folder, const std::string& strategy,
+                   const std::string& options = "") {
   const std::string path = folder / (strategy + ".json");
-  const Ran ran = RunHeddle("plan --strategy " + strategy + " --model " + kModel +
-                            " --batch 8 --cluster " + ClusterFile("mixed4") + " -o " + path);
+  const Ran ran =
+      RunHeddle("plan --strategy " + strategy + " --model " + kModel + " --batch 8 --cluster " +
+                ClusterFile("mixed4") + options + " -o " + path);
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   return path;
 }
@@ -58,6 +60,71 @@ TEST(RunCommandTest, AsynchronousProcessesEqualThreads) {
   EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
   EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
   EXPECT_LT(runs[0]["loss"].back().get<double>(), runs[0]["loss"].front().get<double>());
+}
+
+// Rounds of LocalSGD: the same bits, held-out samples between rounds, and nothing but whole rounds.
+TEST(RunCommandTest, LocalProcessesEqualThreads) {
+  const ScratchFolder folder;
+  for (const std::string replicas : {"whole", "pipelined"}) {
+    const std::string plan = PlanIn(folder, "local", " --every 4 --replicas " + replicas);
+    std::vector<Json> runs;
+    for (const std::string how : {"--threads", ""}) {
+      const Ran ran = RunHeddle("run " + plan + " --steps 24 --eval-every 12 --json " + how +
+                                " --dir " + (folder / (replicas + how)));
+      ASSERT_EQ(ran.exit_code, 0) << ran.err;
+      runs.push_back(ParseJson(ran.out, "run").value());
+    }
+    EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+    EXPECT_EQ(runs[0]["loss"].size(), 24U);
+    EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+    EXPECT_LT(runs[0]["held_out"][1]["loss"], runs[0]["held_out"][0]["loss"]);
+    const Ran ran = RunHeddle("run " + plan + " --steps 10 --dir " + (folder / "no"));
+    EXPECT_EQ(ran.exit_code, 4);
+    EXPECT_NE(ran.err.find("averaged every 4 steps"), std::string::npos) << ran.err;
+  }
+}
+
+// Servers add gradients in the order of ranks, as all-reduces do: the same bits, and checkpoints
+// though only one device has a weight's optimizer state.
+TEST(RunCommandTest, ParameterServersEqualAllReduces) {
+  const ScratchFolder folder;
+  std::vector<Json> runs;
+  for (const std::string sync : {"allreduce", "ps"}) {
+    const std::string plan = PlanIn(folder, "dp-proportional", " --sync " + sync);
+    const std::string run = folder / sync;
+    ASSERT_EQ(RunHeddle("run " + plan + " --steps 3 --dir " + run).exit_code, 0);
+    const Ran ran = RunHeddle("run " + plan + " --steps 6 --json --resume " + run);
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    runs.push_back(ParseJson(ran.out, "run").value());
+  }
+  EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+  EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+}
+
+// Half precision between replicas: half the bytes, nearly the same losses, processes as threads.
+TEST(RunCommandTest, CompressedGradients) {
+  const ScratchFolder folder;
+  std::vector<Json> runs;
+  const std::string plain = PlanIn(folder, "dp");
+  const Ran exact = RunHeddle("run " + plain + " --steps 6 --json --dir " + (folder / "exact"));
+  runs.push_back(ParseJson(exact.out, "run").value());
+  const std::string plan = PlanIn(folder, "dp", " --compress fp16");
+  for (const std::string how : {"", "--threads"}) {
+    const Ran ran = RunHeddle("run " + plan + " --steps 6 --json " + how + " --dir " +
+                              (folder / ("run" + how)));
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    runs.push_back(ParseJson(ran.out, "run").value());
+  }
+  EXPECT_EQ(runs[1]["parameter_hash"], runs[2]["parameter_hash"]);
+  EXPECT_NE(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+  for (size_t step = 0; step < 6; ++step) {
+    EXPECT_NEAR(runs[0]["loss"][step].get<double>(), runs[1]["loss"][step].get<double>(), 1e-3);
+  }
+  EXPECT_EQ(RunHeddle("verify " + plan).exit_code, 0);
+  EXPECT_EQ(RunHeddle("plan --strategy spmd --compress fp16 --model tiny-mlp --batch 8 --cluster " +
+                      ClusterFile("mixed4"))
+                .exit_code,
+            3);
 }
 
 TEST(RunCommandTest, GoesOnUnderAnotherPlan) {

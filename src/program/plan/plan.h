@@ -24,6 +24,13 @@
 
 namespace heddle {
 
+// How the replicas of a weight come to the same gradient: by all-reduces, or through one of them,
+// which receives gradients, updates, and sends weights (program/lower/server_sync.h).
+enum class GradientSync : uint8_t { kAllReduce, kServers };
+std::string_view NameOf(GradientSync sync);
+std::optional<GradientSync> ParseGradientSync(std::string_view name);
+inline constexpr std::string_view kGradientSyncChoices = "allreduce or ps";
+
 // A run of consecutive layers, both ends included.
 struct LayerRun {
   int32_t first = 0;
@@ -61,6 +68,16 @@ std::optional<WeightVersions> ParseWeightVersions(std::string_view name);
 // weights after each (kTwo: after each batch of them).
 struct AsyncPlan {
   WeightVersions versions = WeightVersions::kStash;
+};
+
+// Replicas of the model go their own way for some updates, a round, and are averaged, each with the
+// weight of its samples. Replica r is pipeline r, one device; or, where there is one pipeline, all
+// are multiplexed over it: the updates of a round take turns, microbatch m that of replica m modulo
+// their number. The batch is what one local update sees.
+struct LocalPlan {
+  std::vector<int64_t> steps;  // local updates of a round, by replica
+
+  int64_t updates() const;  // of a round, all replicas
 };
 
 // What the simulator said of the plan, and how much better it could be.
@@ -111,16 +128,31 @@ struct Plan {
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;         // largest norm of all gradients together; 0: none
   Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
+  GradientSync sync = GradientSync::kAllReduce;
+  bool compress = false;  // gradients travel as f16 between replicas
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;
   std::optional<SpmdPlan> spmd;    // given: there are no pipelines
   std::optional<AsyncPlan> async;  // given: one pipeline, and orders of one body (docs/async.md)
+  std::optional<LocalPlan> local;  // given: orders are of one local update (docs/async.md)
   Estimate estimate;
   SearchReport search;
 
   int devices_used() const;
+  // Batches that one iteration, a body of the Program, goes through.
+  int64_t batches_per_iteration() const { return local ? local->updates() : 1; }
 };
+
+// Of an update of a LocalSGD round: whose it is, and which of its own. In the order in which they
+// would be done if all replicas took the same time for a round.
+struct LocalUpdate {
+  int32_t replica = 0;
+  int32_t step = 0;
+
+  auto operator<=>(const LocalUpdate&) const = default;
+};
+std::vector<LocalUpdate> UpdatesInTurn(const LocalPlan& local);
 
 // How many updates older than its own step the weights are that a layer reads.
 struct LayerAge {

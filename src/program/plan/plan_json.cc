@@ -160,6 +160,20 @@ Status ReadPipelines(const JsonField& json, Plan& plan) {
   return Ok();
 }
 
+Status ReadLocal(const JsonField& json, Plan& plan) {
+  HEDDLE_ASSIGN(const JsonField local, json.Object("local"));
+  HEDDLE_RETURN_IF_ERROR(local.OnlyKeys({"steps"}));
+  HEDDLE_ASSIGN(const JsonField steps, local.Array("steps"));
+  plan.local.emplace();
+  int64_t left = kMostItems;
+  for (size_t r = 0; r < steps.size(); ++r) {
+    HEDDLE_ASSIGN(const int64_t count, steps.Element(r).AsInt(1, left));
+    left -= count;
+    plan.local->steps.push_back(count);
+  }
+  return Ok();
+}
+
 Status ReadSpmd(const JsonField& json, Plan& plan) {
   HEDDLE_ASSIGN(const JsonField spmd, json.Object("spmd"));
   HEDDLE_ASSIGN(const Graph graph, GraphOf(plan));
@@ -186,6 +200,8 @@ Json PlanToJson(const Plan& plan) {
   json["optimizer"] = NameOf(plan.optimizer);
   if (plan.clip > 0) json["clip"] = plan.clip;
   json["bucket"] = fmt::format("{} B", plan.bucket.value);
+  if (plan.sync != GradientSync::kAllReduce) json["sync"] = NameOf(plan.sync);
+  if (plan.compress) json["compress"] = "fp16";
   json["all_reduce"] = NameOf(plan.all_reduce);
   json["links"] = plan.links;
   json["iteration_seconds"] = plan.estimate.iteration_seconds;
@@ -197,6 +213,7 @@ Json PlanToJson(const Plan& plan) {
     json["spmd"] = SpmdToJson(*plan.spmd, GraphOf(plan).value());
   } else {
     if (plan.async) json["async"] = {{"versions", NameOf(plan.async->versions)}};
+    if (plan.local) json["local"] = {{"steps", plan.local->steps}};
     json["pipelines"] = Json::array();
     for (const PipelinePlan& pipeline : plan.pipelines) {
       Json stages = Json::array();
@@ -241,6 +258,8 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "optimizer",
                                         "clip",
                                         "bucket",
+                                        "sync",
+                                        "compress",
                                         "all_reduce",
                                         "links",
                                         "iteration_seconds",
@@ -250,6 +269,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "devices_used",
                                         "pipelines",
                                         "async",
+                                        "local",
                                         "spmd",
                                         "memory",
                                         "search",
@@ -275,11 +295,24 @@ Result<Plan> PlanFromJson(const JsonField& json) {
       return json.Bad("clip is not above 0", "leave it out: nothing is clipped");
   }
   HEDDLE_ASSIGN(plan.bucket, json.BytesOf("bucket"));
+  if (json.Has("sync")) {
+    HEDDLE_ASSIGN(plan.sync,
+                  Named(json, "sync", &ParseGradientSync, std::string(kGradientSyncChoices)));
+  }
+  if (json.Has("compress")) {
+    HEDDLE_ASSIGN(const JsonField compress, json.Child("compress"));
+    HEDDLE_ASSIGN(const std::string type, compress.AsString());
+    if (type != "fp16") return compress.Bad(fmt::format("\"{}\" is unknown", type), "fp16");
+    plan.compress = true;
+  }
   HEDDLE_ASSIGN(plan.links, json.String("links"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,
                                        "ring, tree, hierarchical or grouped"));
   if (json.Has("spmd") && json.Has("pipelines")) {
     return json.Bad("has both pipelines and an SPMD program", "leave one of them out");
+  }
+  if (json.Has("async") + json.Has("local") + json.Has("spmd") > 1) {
+    return json.Bad("is of several kinds", "one of \"async\", \"local\" and \"spmd\"");
   }
   if (json.Has("async")) {
     HEDDLE_ASSIGN(const JsonField async, json.Object("async"));
@@ -288,6 +321,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                   Named(async, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw"));
     plan.async = AsyncPlan{versions};
   }
+  if (json.Has("local")) HEDDLE_RETURN_IF_ERROR(ReadLocal(json, plan));
   HEDDLE_RETURN_IF_ERROR(json.Has("spmd") ? ReadSpmd(json, plan) : ReadPipelines(json, plan));
   HEDDLE_ASSIGN(plan.estimate, EstimateFromJson(json));
   HEDDLE_ASSIGN(plan.search, SearchFromJson(json));
