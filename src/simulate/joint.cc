@@ -186,6 +186,8 @@ class JointRun final : public Commons {
         served_ = true;
         for (const TicketRequest& request : tickets_.Serve()) {
           network_->Start(request.id, asked_.at(request.id).spec, now_);
+          const auto jobs = static_cast<int32_t>(engines_.size());
+          engines_[static_cast<size_t>(request.job)]->Moves(request.id / jobs, now_);
         }
         continue;
       }
