@@ -197,8 +197,8 @@ class Sharer {
         plan_.shared.done[j] = plan_.shared.makespan + group.together.done[k];
         plan_.shared.mean += plan_.shared.done[j] * job.spec.weight;
         weights += job.spec.weight;
-        work.device += UseOf(j).device * static_cast<double>(job.spec.steps);
-        work.network += UseOf(j).network * static_cast<double>(job.spec.steps);
+        work.device += UseOf(j).device * job.iterations();
+        work.network += UseOf(j).network * job.iterations();
       }
       plan_.shared.makespan += group.together.makespan;
     }
