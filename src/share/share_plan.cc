@@ -8,6 +8,7 @@
 
 #include "share/grouping.h"
 #include "share/judgement.h"
+#include "simulate/turn_sequence.h"
 
 namespace heddle {
 namespace {

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "joint_jobs.h"
+#include "simulate/turn_sequence.h"
 
 namespace heddle {
 namespace {
