@@ -85,8 +85,10 @@ std::string GroupsTable(const ShareInputs& inputs, const SharePlan& plan,
     if (!alone && group.devices == DeviceSharing::kTurns) {
       order = fmt::format("{}, {} turns", NameOf(inputs.file.share.order), group.sequence.size());
     }
-    table.AddRow({Join(NamesIn(inputs, group.jobs), " + "), order, ToText(group.period),
-                  ToText(group.best_period), alone ? "" : Percent(group.gain),
+    const bool turns = group.devices == DeviceSharing::kTurns;
+    table.AddRow({Join(NamesIn(inputs, group.jobs), " + "), order,
+                  alone || turns ? ToText(group.period) : "",
+                  alone || turns ? ToText(group.best_period) : "", alone ? "" : Percent(group.gain),
                   Percent(group.use.device), Percent(group.use.network), FullestOf(inputs, group)},
                  alone ? Tone::kPlain : Tone::kGood);
   }
@@ -130,13 +132,17 @@ std::string BaselineTable(const std::vector<ShareBaseline>& baselines, const Sha
   return table.Print(terminal.style());
 }
 
-// Two passes of the sequence, once they look alike.
+// Two passes of the sequence, once they look alike; where there is none, some steps of the fastest.
 std::string Picture(const ShareGroup& group, const Terminal& terminal) {
   JobGanttOptions options;
   options.width = terminal.width;
   options.colour = terminal.colour;
   options.start = group.period * 3;
   options.span = group.period * 2;
+  if (group.devices == DeviceSharing::kFirstCome) {
+    options.start = group.timeline.timeline.end() / 3;
+    options.span = *std::min_element(group.iteration.begin(), group.iteration.end()) * 4;
+  }
   return DrawJobGantt(group.timeline, options);
 }
 

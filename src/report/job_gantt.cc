@@ -72,9 +72,10 @@ std::string Bar(const Row& row, bool colour) {
 std::string Legend(const JobTimeline& jobs, const JobGanttOptions& options) {
   std::string plain;
   for (size_t j = 0; j < jobs.jobs.size(); ++j) {
-    plain += fmt::format("{} {}  ", kUpper[j % 26], WithoutControls(jobs.jobs[j]));
+    plain +=
+        fmt::format("{}{}: {}", j > 0 ? ", " : "", kUpper[j % 26], WithoutControls(jobs.jobs[j]));
   }
-  plain += "computing; small letters: communicating; · idle";
+  plain += "; small letters: communicating; · idle";
   return Wrapped(plain, options.width);
 }
 
@@ -98,7 +99,7 @@ std::string DrawJobGantt(const JobTimeline& jobs, const JobGanttOptions& options
   out += PaddedRight("", label_width) + " └" + axis.Rule() + "┘\n";
   out += PaddedLeft(axis.unit, label_width) + "  " + axis.Labels() + "\n";
   const size_t hidden = jobs.timeline.lanes.size() / 2 - rows.size() / 2;
-  if (hidden > 0) out += fmt::format("{} more devices do the same in their own time\n", hidden);
+  if (hidden > 0) out += fmt::format("{} more devices are not drawn\n", hidden);
   return out + Legend(jobs, options);
 }
 

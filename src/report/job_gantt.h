@@ -4,7 +4,7 @@
 //     net │······aaaaaaaaabbbbbbaaaaaaaaa│
 //         └┬─────────┬─────────┬─────────┘
 //      ms  0         2         4
-//   A resnet  B bert  computing; a b communicating; · idle
+//   A: resnet, B: bert; small letters: communicating; · idle
 //
 // A column shows what its lane does at the middle of the column's time. Colour, one per job, adds
 // nothing that the letters do not say.
@@ -21,7 +21,7 @@ struct JobGanttOptions {
   bool colour = false;
   Seconds start;
   Seconds span;
-  int max_devices = 4;  // the first of them
+  int max_devices = 2;  // the first of them
 };
 
 // REQUIRES: span is positive.

@@ -114,8 +114,7 @@ std::vector<JobLength> LengthsOf(const ShareInputs& inputs, const std::vector<si
   std::vector<JobLength> lengths;
   for (const size_t j : jobs) {
     const PlannedJob& job = inputs.jobs[j];
-    lengths.push_back({static_cast<double>(job.spec.steps), job.times.alone(), job.spec.weight,
-                       job.spec.priority});
+    lengths.push_back({job.iterations(), job.times.alone(), job.spec.weight, job.spec.priority});
   }
   return lengths;
 }

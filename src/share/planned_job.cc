@@ -137,7 +137,7 @@ Status CheckSync(const JobSpec& spec) {
 }  // namespace
 
 bool IsDataParallel(const Plan& plan) {
-  return !plan.spmd && !plan.async && plan.pipelines.size() == 1 &&
+  return !plan.spmd && !plan.async && !plan.local && plan.pipelines.size() == 1 &&
          plan.pipelines[0].stages.size() == 1;
 }
 

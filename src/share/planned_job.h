@@ -33,6 +33,11 @@ struct PlannedJob {
   bool whole_turns = false;
   std::vector<JobMemory> memory;  // by device of the cluster
   std::vector<Seconds> busy;      // by device of the cluster: computing in one iteration
+
+  // How often its body runs. A round of LocalSGD is one iteration of several steps.
+  double iterations() const {
+    return static_cast<double>(spec.steps) / static_cast<double>(plan.batches_per_iteration());
+  }
 };
 
 // Whether nothing but gradients is communicated: the plan is one stage of replicas.

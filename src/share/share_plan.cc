@@ -8,6 +8,7 @@
 
 #include "share/grouping.h"
 #include "share/judgement.h"
+#include "simulate/turn_sequence.h"
 
 namespace heddle {
 namespace {
@@ -197,8 +198,8 @@ class Sharer {
         plan_.shared.done[j] = plan_.shared.makespan + group.together.done[k];
         plan_.shared.mean += plan_.shared.done[j] * job.spec.weight;
         weights += job.spec.weight;
-        work.device += UseOf(j).device * static_cast<double>(job.spec.steps);
-        work.network += UseOf(j).network * static_cast<double>(job.spec.steps);
+        work.device += UseOf(j).device * job.iterations();
+        work.network += UseOf(j).network * job.iterations();
       }
       plan_.shared.makespan += group.together.makespan;
     }

@@ -87,7 +87,7 @@ class Scheduler {
       const double arrival = next < jobs_.size() ? jobs_[next].arrival : kInfinity;
       const double end = std::min(arrival, FirstEnd(now));
       if (options_.watch) options_.watch(now, end, Told());
-      Work(end - now);
+      Work(now, end);
       now = end;
       Retire(now);
     }
@@ -206,14 +206,17 @@ class Scheduler {
     return end;
   }
 
-  void Work(double seconds) {
+  // What is left of rounding counts as done; so does what is too little to move the clock.
+  void Work(double start, double end) {
+    const double seconds = end - start;
+    const double least = 1e-9 + 1e-15 * end;
     for (const Unit& unit : units_) {
       device_seconds_ += unit.devices * seconds;
       for (size_t k = 0; k < unit.jobs.size(); ++k) {
         double& left = Left(unit.jobs[k]);
         left -= seconds * unit.speeds[k];
         const double whole = jobs_[static_cast<size_t>(unit.jobs[k])].length();
-        if (left <= 1e-9 * whole + 1e-9) left = 0;
+        if (left <= 1e-9 * whole + least) left = 0;
       }
     }
   }

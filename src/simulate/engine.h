@@ -35,7 +35,8 @@ class Commons {
   // Computes, from the time returned on; Engine::Computed follows. REQUIRES: Ask said yes, and
   // Leave was not called since.
   virtual double Compute(int32_t job, DeviceId device, double seconds) = 0;
-  // Moves what all ends have posted since then; Engine::Complete follows.
+  // Moves what all ends have posted since then; Engine::Moves follows if that is later, then
+  // Engine::Complete.
   virtual void Move(int32_t job, int32_t flow, const CompiledFlow& what, double since) = 0;
 };
 
@@ -117,6 +118,7 @@ class Engine {
   void Start();
   void Computed(int32_t device, double now);
   void Resume(int32_t device, double now);
+  void Moves(int32_t flow, double now) { flows_[static_cast<size_t>(flow)].start = now; }
   void Complete(int32_t flow, double now);
   bool done() const;
   Error Stuck() const;  // REQUIRES: not done

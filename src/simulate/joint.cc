@@ -186,6 +186,8 @@ class JointRun final : public Commons {
         served_ = true;
         for (const TicketRequest& request : tickets_.Serve()) {
           network_->Start(request.id, asked_.at(request.id).spec, now_);
+          const auto jobs = static_cast<int32_t>(engines_.size());
+          engines_[static_cast<size_t>(request.job)]->Moves(request.id / jobs, now_);
         }
         continue;
       }
@@ -357,49 +359,6 @@ Result<JointSimulation> SimulateJoint(std::span<const JointJob> jobs, const Clus
                             static_cast<int32_t>(j)) > 0);
   }
   return SimulateTurns(in);
-}
-
-std::vector<int32_t> SequenceOf(std::span<const double> rates, int most) {
-  // Largest rate: `scale` turns; the others in proportion, at least one each.
-  const double largest = *std::max_element(rates.begin(), rates.end());
-  std::vector<int> best;
-  double best_error = kInfinity;
-  for (int scale = 1; scale <= most; ++scale) {
-    std::vector<int> counts;
-    int turns = 0;
-    double error = 0;
-    for (const double rate : rates) {
-      const double exact = rate / largest * scale;
-      const int count = std::max(1, static_cast<int>(std::lround(exact)));
-      error = std::max(error, std::abs(count / exact - 1));
-      counts.push_back(count);
-      turns += count;
-    }
-    if (turns > most && !best.empty()) break;
-    if (error < best_error - 1e-6) {
-      best_error = error;
-      best = counts;
-    }
-  }
-  // The turn after the shortest part of its share goes to the job that is furthest behind.
-  std::vector<int> given(rates.size(), 0);
-  std::vector<int32_t> sequence;
-  int turns = 0;
-  for (const int count : best) turns += count;
-  while (static_cast<int>(sequence.size()) < turns) {
-    size_t next = 0;
-    double least = kInfinity;
-    for (size_t j = 0; j < best.size(); ++j) {
-      const double due = (given[j] + 0.5) / best[j];
-      if (given[j] < best[j] && due < least - 1e-12) {
-        least = due;
-        next = j;
-      }
-    }
-    ++given[next];
-    sequence.push_back(static_cast<int32_t>(next));
-  }
-  return sequence;
 }
 
 }  // namespace heddle

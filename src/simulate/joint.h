@@ -51,7 +51,8 @@ struct JointJob {
 struct JointOptions {
   DeviceSharing devices = DeviceSharing::kTurns;
   NetworkSharing network = NetworkSharing::kTickets;
-  std::vector<int32_t> sequence;  // kTurns: who computes, over and over; empty: each job once
+  std::vector<int32_t> sequence;  // kTurns: who computes, over and over
+                                  // (turn_sequence.h); empty: each job once
   Seconds switch_cost;            // when a device goes over to another job
   bool keep_events = false;       // not with kFair devices
 };
@@ -67,9 +68,5 @@ struct JointSimulation {
 // an error that names the job.
 Result<JointSimulation> SimulateJoint(std::span<const JointJob> jobs, const Cluster& cluster,
                                       const JointOptions& options);
-
-// How often each job must compute in `options.sequence` for these rates: the shortest sequence, of
-// at most `most` turns, whose counts are in proportion, evenly mixed.
-std::vector<int32_t> SequenceOf(std::span<const double> rates, int most);
 
 }  // namespace heddle

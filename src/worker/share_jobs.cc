@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cost/network_cost.h"
+#include "program/unroll.h"
 #include "run/share/turn_count.h"
 
 namespace heddle {
@@ -48,7 +49,10 @@ StepParts ModelStep(const ShareJob& job) {
           const BufferRef& ref = device.operands[static_cast<size_t>(in.first_operand + k)];
           bytes += program.BytesOf(ref.tensor, ref.slice);
         }
-        const std::vector<Bytes> sizes = {bytes};
+        const int64_t bytes_sent =
+            in.half ? bytes.value * SizeOf(DType::kF16) / SizeOf(job.both.loaded.plan.dtype)
+                    : bytes.value;
+        const std::vector<Bytes> sizes = {Bytes{bytes_sent}};
         network +=
             cost.Collective({in.kind, job.cluster_devices, sizes, in.algorithm, 0}).seconds.value;
       }
@@ -97,7 +101,8 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
     job->devices.push_back(number);
   }
   job->whole_steps = TakesWholeSteps(program);
-  HEDDLE_ASSIGN(job->turns, CountTurns(program, 0, config.steps));
+  job->repetitions = config.steps / StepsPerBody(program) - StepsOutsideBody(program);
+  HEDDLE_ASSIGN(job->turns, CountTurns(program, 0, job->repetitions));
   const OpCost cost = loaded.planning->cost();
   HEDDLE_ASSIGN(job->segment_seconds, CostSegments(program, *loaded.cluster, &cost));
   HEDDLE_ASSIGN(job->cluster_devices, FindDevices(program, *loaded.cluster));

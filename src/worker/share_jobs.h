@@ -19,6 +19,7 @@ struct ShareJob {
   PlanAndProfile both;
   Training training;
   std::vector<int32_t> devices;  // of the share, by rank
+  int64_t repetitions = 0;       // of the Program's body
   int64_t turns = 0;
   bool whole_steps = false;
   StepParts modelled;  // seconds of a step on the plan's cluster

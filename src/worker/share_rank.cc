@@ -18,7 +18,7 @@ namespace heddle {
 namespace {
 
 Seat SeatOf(const ShareRun& run, int32_t rank) {
-  const int64_t steps = run.phase.steps > 0 ? run.phase.steps : run.job.config.steps;
+  const int64_t steps = run.phase.steps > 0 ? run.phase.steps : run.job.repetitions;
   Seat seat{run.board, run.number, rank, run.phase.manner, run.phase.ordered, steps, {}};
   if (!run.config.emulate) return seat;
   seat.pace.dilation = run.phase.dilation;

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "joint_jobs.h"
+#include "simulate/turn_sequence.h"
 
 namespace heddle {
 namespace {
@@ -75,7 +76,17 @@ RC_GTEST_PROP(JointTest, FairSharingOfTheNetworkIsNeverBetter, ()) {
   fair.network = NetworkSharing::kFair;
   const double ratio = FixtureOf(jobs).Simulate(fair).cycle.value / BestPeriod(jobs);
   RC_ASSERT(ratio > 1 - 1e-9);
-  RC_ASSERT(ratio < 1.5);
+  RC_ASSERT(ratio < 2);  // device or network is at work at any time
+}
+
+// The worst that a search found: the three that compute little all send at once, and the fourth
+// computes only after its own part of that is through. One by one, it computes meanwhile.
+TEST(JointTest, FairSharingCanCostThreeQuarters) {
+  const std::vector<SimpleJob> jobs = {{1, 40}, {1, 40}, {1, 40}, {120, 42}};
+  JointOptions fair;
+  fair.network = NetworkSharing::kFair;
+  EXPECT_NEAR(FixtureOf(jobs).Simulate(fair).cycle.value / BestPeriod(jobs), 1.74, 0.01);
+  EXPECT_NEAR(FixtureOf(jobs).Simulate().cycle.value / BestPeriod(jobs), 1, 1e-9);
 }
 
 // The fixed order of turns matters to nobody: compare with the order reversed.

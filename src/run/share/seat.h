@@ -38,7 +38,7 @@ struct Seat {
   int32_t rank = 0;
   ShareManner manner = ShareManner::kTurns;
   bool ordered = true;  // whole steps in the order of the sequence, with network places
-  int64_t steps = 0;
+  int64_t steps = 0;  // repetitions of the Program's body
   SharePace pace;
 };
 
