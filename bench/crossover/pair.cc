@@ -32,9 +32,10 @@ double PlanSeconds(const std::string& folder, const std::string& model, int batc
                    const std::string& cluster, const std::string& name) {
   const std::string plan = folder + "/" + name + ".json";
   if (!WriteFile(folder + "/cluster.toml", cluster).ok()) return 0;
-  OutputOf(fmt::format("{} plan --strategy dp --model '{}' --batch {} --cluster {}/cluster.toml "
-                       "-o {} 2>&1",
-                       kHeddle, model, batch, folder, plan));
+  OutputOf(
+      fmt::format("{} plan --strategy dp --model '{}' --batch {} --cluster {}/cluster.toml "
+                  "-o {} 2>&1",
+                  kHeddle, model, batch, folder, plan));
   const Result<std::string> text = ReadFile(plan);
   if (!text.ok()) return 0;
   return ParseJson(text.value(), plan).value().value("iteration_seconds", 0.0);
@@ -57,8 +58,8 @@ PairFiles MakePair(const std::string& folder, const JobShape& shape) {
       shape.step_seconds * shape.compute_per_network / (1 + shape.compute_per_network);
   const double wanted_network = shape.step_seconds - wanted_compute;
   // Computes are proportional to the device's time per FLOP and byte, exchanges to the link's.
-  const double compute = PlanSeconds(folder, kModel, batch,
-                                     ClusterText(shape.ranks, kFlops, kInstant, 0), "probe");
+  const double compute =
+      PlanSeconds(folder, kModel, batch, ClusterText(shape.ranks, kFlops, kInstant, 0), "probe");
   const double both = PlanSeconds(folder, kModel, batch,
                                   ClusterText(shape.ranks, kFlops, kSlow, kLatency), "probe");
   const double flops = kFlops * compute / wanted_compute;

@@ -7,15 +7,15 @@
 namespace heddle {
 
 struct JobShape {
-  std::string name;         // of the row
+  std::string name;  // of the row
   double compute_per_network = 1;
   int ranks = 2;
   double step_seconds = 0.04;  // computing and communicating, undisturbed: paced time
 };
 
 struct PairFiles {
-  std::string whole;    // plan whose gradients are summed in one go, after backward
-  std::string buckets;  // the same, in buckets while backward goes on
+  std::string whole;                // plan whose gradients are summed in one go, after backward
+  std::string buckets;              // the same, in buckets while backward goes on
   double compute = 0, network = 0;  // seconds of a step, modelled
   double network_bytes = 0;         // that a link carries in a step, one way
 };

@@ -48,6 +48,10 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
                     "With --run: all at once, without turns, to compare with");
   command->add_flag("--one-group", flags.one_group,
                     "With --run: all jobs at the same time, also those better left apart");
+  command
+      ->add_option("--order", flags.order,
+                   "With --run: rotation or deficit, instead of the file's order")
+      ->check(CLI::IsMember({"rotation", "deficit"}));
   command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
   command->add_option("--attach", flags.attach,
                       "This job of the file joins the share that runs in --dir");
@@ -61,7 +65,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
     return BadInput(config.directory, "a share runs there, or was ended by force",
                     "choose another --dir, or remove its share.json");
   }
-  config.order = OrderOf(inputs.file.share.order);
+  config.order = ParseTurnOrder(flags.order).value_or(OrderOf(inputs.file.share.order));
   config.manner = flags.together ? ShareManner::kTogether : ShareManner::kTurns;
   config.serial = !flags.no_serial;
   config.emulate = flags.emulate;
@@ -88,8 +92,7 @@ Status AttachToShare(const ShareInputs& inputs, const ShareRunFlags& flags,
   }
   for (const PlannedJob& job : inputs.jobs) {
     if (job.spec.name != flags.attach) continue;
-    HEDDLE_ASSIGN(const ShareJobConfig config,
-                  ConfigOf(job, inputs.file.profile, flags.directory));
+    HEDDLE_ASSIGN(const ShareJobConfig config, ConfigOf(job, inputs.file.profile, flags.directory));
     HEDDLE_ASSIGN(const Json outcome, AttachJob(flags.directory, config));
     if (terminal.json) {
       terminal.PrintJson(outcome);

@@ -13,11 +13,10 @@ struct Command {
   Status (*run)(const Words& words);
 };
 
-constexpr Command kCommands[] = {
-    {"verify", VerifyCommand},
-    {"run", RunCommand},
-    {"profile", ProfileCommand},
-    {"share", ShareCommand}};
+constexpr Command kCommands[] = {{"verify", VerifyCommand},
+                                 {"run", RunCommand},
+                                 {"profile", ProfileCommand},
+                                 {"share", ShareCommand}};
 
 Status Dispatch(const Words& words) {
   for (const Command& command : kCommands) {

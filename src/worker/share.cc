@@ -1,5 +1,6 @@
-// heddle-worker share: several jobs on the same devices. First each alone, one after the other, then
-// all in turns; what it took, and whether every job's parameters were the same after every step.
+// heddle-worker share: several jobs on the same devices. First each alone, one after the other,
+// then all in turns; what it took, and whether every job's parameters were the same after every
+// step.
 
 #include <fmt/format.h>
 
@@ -161,9 +162,8 @@ class Share {
     const TurnOrder order = phase.ordered ? config_.order : TurnOrder::kArrival;
     fmt::print(stderr, "{}: {} jobs on {} devices, {}\n", phase.name, jobs.size(),
                devices_.names.size(),
-               phase.manner == ShareManner::kTurns
-                   ? fmt::format("in turns ({})", NameOf(order))
-                   : std::string(NameOf(phase.manner)));
+               phase.manner == ShareManner::kTurns ? fmt::format("in turns ({})", NameOf(order))
+                                                   : std::string(NameOf(phase.manner)));
     HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of}));
     HEDDLE_RETURN_IF_ERROR(OpenMailbox(config_.directory));
     Supervisor* running = nullptr;
@@ -205,12 +205,14 @@ class Share {
       if (joined.ok()) {
         fmt::print(stderr, "{}: joins\n", mail.name);
       } else {
-        (void)Answer(config_.directory, {mail.name, 0, false, joined.error().ToString(), 0, 0}).ok();
+        (void)Answer(config_.directory, {mail.name, 0, false, joined.error().ToString(), 0, 0})
+            .ok();
       }
     }
   }
 
-  Status JoinLater(Supervisor& supervisor, Board& board, const SharePhase& phase, const Mail& mail) {
+  Status JoinLater(Supervisor& supervisor, Board& board, const SharePhase& phase,
+                   const Mail& mail) {
     if (!mail.job.ok()) return mail.job.error();
     const auto same = [&](const JobPtr& job) { return job->config.name == mail.name; };
     if (std::any_of(jobs_.begin(), jobs_.end(), same)) {

@@ -24,8 +24,7 @@ Seat SeatOf(const ShareRun& run, int32_t rank) {
   seat.pace.dilation = run.phase.dilation;
   seat.pace.paces_network = run.config.namespaces.empty();
   for (size_t s = 0; s < run.job.training.program.segments.size(); ++s) {
-    seat.pace.segment_seconds.push_back(
-        run.job.segment_seconds.Of(rank, static_cast<int32_t>(s)));
+    seat.pace.segment_seconds.push_back(run.job.segment_seconds.Of(rank, static_cast<int32_t>(s)));
   }
   seat.pace.collective_seconds = [&job = run.job](const CollectiveCall& call) {
     return job.CollectiveSeconds(call);
@@ -75,8 +74,8 @@ Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
   Training training = run.job.training;
   training.config.directory = run.directory();
   if (run.phase.steps > 0) training.config.steps = run.phase.steps;
-  const Result<RunResult> trained = TrainRank(training, rank, shared.communicator(), {},
-                                              "a process each", &slot.progress, hooks);
+  const Result<RunResult> trained =
+      TrainRank(training, rank, shared.communicator(), {}, "a process each", &slot.progress, hooks);
   if (!trained.ok()) return trained.error();
   return WriteFile(run.NotesPath(rank), RankNotesToJson(shared.notes()).dump() + "\n");
 }

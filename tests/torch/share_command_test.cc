@@ -1,5 +1,5 @@
-// heddle share --run: jobs in turns on the same devices have the parameters that they have alone, and
-// go on when another one dies, hangs, or comes later.
+// heddle share --run: jobs in turns on the same devices have the parameters that they have alone,
+// and go on when another one dies, hangs, or comes later.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@
 namespace heddle {
 namespace {
 
-using testing::HasSubstr;
 using std::chrono::milliseconds;
+using testing::HasSubstr;
 
 // Two nodes of one device; jobs wait for their gradients about as long as they compute.
 constexpr char kCluster[] = R"(schema = "heddle.cluster/1"
@@ -199,7 +199,8 @@ TEST_F(ShareTest, SurvivorsAreAsIfAlone) {
   std::mt19937 random(11);
   for (int round = 0; round < rounds; ++round) {
     const std::string directory = folder_ / ("round" + std::to_string(round));
-    Background share("share " + jobs + " --run --one-group --no-serial --dir " + directory, folder_);
+    Background share("share " + jobs + " --run --one-group --no-serial --dir " + directory,
+                     folder_);
     const std::vector<pid_t> leaders = share.Leaders(kJobs);
     ASSERT_EQ(leaders.size(), kJobs) << share.err();
     std::vector<size_t> order = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -212,8 +213,7 @@ TEST_F(ShareTest, SurvivorsAreAsIfAlone) {
       kill(rank ? ranks[random() % ranks.size()] : leader, k == 1 ? SIGSTOP : SIGKILL);
     }
     EXPECT_EQ(share.Wait(), 5) << share.err();
-    const Json result =
-        ParseJson(ReadFile(directory + "/result.json").value(), "result").value();
+    const Json result = ParseJson(ReadFile(directory + "/result.json").value(), "result").value();
     int failed = 0;
     for (const Json& job : result["jobs"]) {
       const std::string name = job["name"];

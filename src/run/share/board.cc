@@ -65,8 +65,7 @@ Result<Board> Board::Create(const BoardShape& shape) {
     close(file);
     return NoMemory("ftruncate");
   }
-  void* memory =
-      mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* memory = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (memory == MAP_FAILED) return NoMemory("mmap");
   auto* board = new (memory) BoardMemory;
@@ -78,7 +77,8 @@ Result<Board> Board::Create(const BoardShape& shape) {
       board, [](BoardMemory* mapped) { munmap(mapped, sizeof(BoardMemory)); }));
 }
 
-// --- Dead and hung jobs ---------------------------------------------------------------------------
+// --- Dead and hung jobs
+// ---------------------------------------------------------------------------
 
 // Somebody died in the middle of an edit. Records are written so that what is half done is not seen
 // (the count after the entry, the owner last), or belongs to the dead job alone.
@@ -138,9 +138,9 @@ void Board::LookAtLeases(int64_t now) {
   for (int32_t d = 0; d < m().devices; ++d) {
     const Token& t = token(d);
     if (t.owner >= 0 && now > t.deadline) {
-      Strike(t.owner, fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
-                                  t.owner_rank, d,
-                                  static_cast<double>(job(t.owner).token_lease) * 1e-9));
+      Strike(t.owner,
+             fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
+                         t.owner_rank, d, static_cast<double>(job(t.owner).token_lease) * 1e-9));
     }
     NetworkQueue& queue = m().network[static_cast<size_t>(d)];
     RefreshHead(queue);
@@ -180,7 +180,8 @@ Error Board::Gone(int32_t j) const {
           fmt::format("was struck from the share: {}", job(j).why.data()), ""};
 }
 
-// --- Coming and going -----------------------------------------------------------------------------
+// --- Coming and going
+// -----------------------------------------------------------------------------
 
 Result<int32_t> Board::AddJob(const JobEntry& entry) {
   const Lock lock(*this);
@@ -249,7 +250,8 @@ void Board::Leave(int32_t j, int32_t rank) {
   WakeAll();
 }
 
-// --- Tokens ---------------------------------------------------------------------------------------
+// --- Tokens
+// ---------------------------------------------------------------------------------------
 
 Status Board::AwaitStart(int32_t j) {
   constexpr int64_t kPause = 20'000'000;

@@ -14,10 +14,10 @@
 namespace heddle {
 
 inline constexpr int32_t kMostJobs = 32;
-inline constexpr int32_t kMostSharedDevices = 64;     // also ranks of a job, and nodes
-inline constexpr int64_t kSequenceKept = 4096;  // turns; devices are never that far apart
-inline constexpr int64_t kPlacesKept = 256;     // in a node's queue
-inline constexpr int64_t kMeetingsKept = 16;    // collectives of a job in flight
+inline constexpr int32_t kMostSharedDevices = 64;  // also ranks of a job, and nodes
+inline constexpr int64_t kSequenceKept = 4096;     // turns; devices are never that far apart
+inline constexpr int64_t kPlacesKept = 256;        // in a node's queue
+inline constexpr int64_t kMeetingsKept = 16;       // collectives of a job in flight
 
 enum class JobState : int32_t {
   kAbsent,
@@ -45,9 +45,9 @@ struct JobRecord {
   JobState state = JobState::kAbsent;
   int32_t ranks = 0;
   int64_t first_turn = -1;
-  int64_t began = 0, ended = 0;       // nanoseconds
-  int64_t token_lease = 0;            // nanoseconds that a turn may take
-  int64_t network_lease = 0;          // and its communication, once it is first in line
+  int64_t began = 0, ended = 0;  // nanoseconds
+  int64_t token_lease = 0;       // nanoseconds that a turn may take
+  int64_t network_lease = 0;     // and its communication, once it is first in line
   std::array<RankRecord, kMostSharedDevices> rank;
   std::array<Meeting, kMeetingsKept> meetings;
   std::array<char, 512> why{};

@@ -44,12 +44,12 @@ void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
   HEDDLE_CHECK(queue.tail - queue.head < kPlacesKept);
   const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
   const JobRecord& record = job(j);
-  const auto here = std::count_if(
-      record.rank.begin(), record.rank.begin() + record.ranks, [&](const RankRecord& other) {
-        return m().node_of[static_cast<size_t>(other.device)] == node;
-      });
+  const auto here = std::count_if(record.rank.begin(), record.rank.begin() + record.ranks,
+                                  [&](const RankRecord& other) {
+                                    return m().node_of[static_cast<size_t>(other.device)] == node;
+                                  });
   queue.places[static_cast<size_t>(queue.tail % kPlacesKept)] = {j, turn,
-                                                                static_cast<int32_t>(here), 0, 0};
+                                                                 static_cast<int32_t>(here), 0, 0};
   ++queue.tail;
   RefreshHead(queue);
 }
@@ -106,9 +106,8 @@ void Advance(FairResource& resource, int64_t now) {
       if (use.left <= 0.5) use.done = use.number;
     }
     const bool someone_ended = active > 0 && least <= step + 0.5;
-    resource.updated = someone_ended
-                           ? std::min(now, resource.updated + static_cast<int64_t>(step * active))
-                           : now;
+    resource.updated =
+        someone_ended ? std::min(now, resource.updated + static_cast<int64_t>(step * active)) : now;
     if (!someone_ended) return;
   }
 }

@@ -18,8 +18,8 @@ inline bool WaitForChange(std::atomic<uint32_t>& word, uint32_t seen, int64_t na
   constexpr int64_t kSecond = 1'000'000'000;
   if (nanoseconds <= 0) return false;
   const timespec time{nanoseconds / kSecond, nanoseconds % kSecond};
-  const long status = syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen,
-                              &time, nullptr, 0);
+  const long status =
+      syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &time, nullptr, 0);
   return status == 0 || errno != ETIMEDOUT;
 }
 

@@ -28,9 +28,12 @@ std::optional<ShareManner> ParseShareManner(std::string_view name) {
 }
 
 Json RankNotesToJson(const RankNotes& notes) {
-  return {{"hashes", notes.hashes},       {"step_ends", notes.step_ends},
-          {"turns", notes.turns},         {"held", notes.held},
-          {"deadlines", notes.deadlines}, {"missed", notes.missed},
+  return {{"hashes", notes.hashes},
+          {"step_ends", notes.step_ends},
+          {"turns", notes.turns},
+          {"held", notes.held},
+          {"deadlines", notes.deadlines},
+          {"missed", notes.missed},
           {"longest_ratio", notes.longest_ratio},
           {"work", notes.work}};
 }

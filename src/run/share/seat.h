@@ -16,9 +16,9 @@ namespace heddle {
 
 // How jobs use the same devices.
 enum class ShareManner : int32_t {
-  kAlone,      // nobody else is there
-  kTurns,      // crossover: tokens and network places
-  kTogether,   // all at the same time, as processes that know nothing of each other
+  kAlone,     // nobody else is there
+  kTurns,     // crossover: tokens and network places
+  kTogether,  // all at the same time, as processes that know nothing of each other
 };
 
 std::string_view NameOf(ShareManner manner);
@@ -38,19 +38,19 @@ struct Seat {
   int32_t rank = 0;
   ShareManner manner = ShareManner::kTurns;
   bool ordered = true;  // whole steps in the order of the sequence, with network places
-  int64_t steps = 0;  // repetitions of the Program's body
+  int64_t steps = 0;    // repetitions of the Program's body
   SharePace pace;
 };
 
 // What a rank measured. Times are nanoseconds of the board's clock.
 struct RankNotes {
-  std::vector<uint64_t> hashes;   // of its parameters, after each step
+  std::vector<uint64_t> hashes;  // of its parameters, after each step
   std::vector<int64_t> step_ends;
   int64_t turns = 0;
-  int64_t held = 0;               // having the device, in all
+  int64_t held = 0;  // having the device, in all
   int64_t deadlines = 0, missed = 0;
-  double longest_ratio = 0;       // of real to modelled seconds of a compute
-  double work = 0;                // real seconds of computes, in all
+  double longest_ratio = 0;  // of real to modelled seconds of a compute
+  double work = 0;           // real seconds of computes, in all
 };
 
 Json RankNotesToJson(const RankNotes& notes);

@@ -5,8 +5,8 @@
 namespace heddle {
 
 Json ShareJobToJson(const ShareJobConfig& job) {
-  return {{"name", job.name},   {"plan", job.plan}, {"profile", job.profile},
-          {"data", job.data},   {"steps", job.steps}, {"seed", job.seed},
+  return {{"name", job.name},          {"plan", job.plan},    {"profile", job.profile},
+          {"data", job.data},          {"steps", job.steps},  {"seed", job.seed},
           {"rate", job.learning_rate}, {"weight", job.weight}};
 }
 

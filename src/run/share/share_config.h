@@ -1,5 +1,5 @@
-// ShareConfig: which jobs run on the same devices, and how. `heddle share --run` makes one and gives
-// it to heddle-worker as JSON.
+// ShareConfig: which jobs run on the same devices, and how. `heddle share --run` makes one and
+// gives it to heddle-worker as JSON.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ struct ShareConfig {
   std::string directory;
   TurnOrder order = TurnOrder::kRotation;
   ShareManner manner = ShareManner::kTurns;  // of the shared part
-  bool serial = true;     // first each job alone, one after the other
-  bool emulate = false;   // pace to the plans' cluster
-  double dilate = 0;      // how much slower time goes then; 0: chosen
-  bool pin = false;       // device k computes on core k
+  bool serial = true;                        // first each job alone, one after the other
+  bool emulate = false;                      // pace to the plans' cluster
+  double dilate = 0;                         // how much slower time goes then; 0: chosen
+  bool pin = false;                          // device k computes on core k
   // Network namespaces with shaped links, one for each rank: <prefix>n0 is 10.77.0.1, and so on
   // (tests/support/namespaces.sh). Empty: none, and an emulated network is paced.
   std::string namespaces;

@@ -162,10 +162,11 @@ std::string ShareSummaryText(const ShareSummary& summary) {
   const char* kind = summary.emulated ? "emulated" : "real";
   text += fmt::format("all done    after {} ({})", Time(summary.shared_seconds), kind);
   if (compared && summary.failed() == nullptr) {
-    text += fmt::format(", one after the other {}: gain {:.2f}\nmean        {} until a job is "
-                        "done, one after the other {}",
-                        Time(summary.serial_seconds), summary.gain(),
-                        Time(summary.shared_mean_completion), Time(summary.serial_mean_completion));
+    text += fmt::format(
+        ", one after the other {}: gain {:.2f}\nmean        {} until a job is "
+        "done, one after the other {}",
+        Time(summary.serial_seconds), summary.gain(), Time(summary.shared_mean_completion),
+        Time(summary.serial_mean_completion));
   }
   text += "\n";
   if (summary.measured_period > 0 && summary.period_bound > 0) {

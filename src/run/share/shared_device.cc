@@ -33,7 +33,7 @@ void OrThrow(const Status& status) {
 struct SharedDevice::Common {
   explicit Common(Seat s) : seat(std::move(s)) {}
   Seat seat;
-  RankNotes notes;                             // the worker's thread
+  RankNotes notes;                               // the worker's thread
   std::atomic<int64_t> deadlines{0}, missed{0};  // the network's thread too
 
   bool queues() const { return seat.manner == ShareManner::kTurns && seat.ordered; }
@@ -275,8 +275,8 @@ class SharedDevice::PacedExecutor final : public Executor {
     if (common_.seat.manner == ShareManner::kTogether) {
       const double left = common_.Nanoseconds(modelled) - real * 1e9;
       if (left > 0) {
-        OrThrow(common_.seat.board.UseDeviceFairly(common_.seat.job, common_.seat.rank, uses_++,
-                                                   left));
+        OrThrow(
+            common_.seat.board.UseDeviceFairly(common_.seat.job, common_.seat.rank, uses_++, left));
       }
       return;
     }

@@ -1,5 +1,5 @@
-// Turn order: which job gets the devices next. One sequence of jobs for the whole share, grown as it
-// is needed; each device walks it and leaves out the jobs it does not have. So every device sees
+// Turn order: which job gets the devices next. One sequence of jobs for the whole share, grown as
+// it is needed; each device walks it and leaves out the jobs it does not have. So every device sees
 // the same order, which is what keeps jobs from waiting for each other in a circle.
 //
 //   rotation   A B C A B C …             the default
@@ -24,16 +24,16 @@ std::optional<TurnOrder> ParseTurnOrder(std::string_view name);
 // A job as the order sees it.
 struct OrderMember {
   bool active = false;
-  int64_t left = 0;     // turns that are not in the sequence yet
-  double seconds = 1;   // modelled, of the device, in one turn
-  double weight = 1;    // share of the device's seconds
-  double deficit = 0;   // seconds it may still use
+  int64_t left = 0;    // turns that are not in the sequence yet
+  double seconds = 1;  // modelled, of the device, in one turn
+  double weight = 1;   // share of the device's seconds
+  double deficit = 0;  // seconds it may still use
 };
 
 // The job after `last` (-1: the first), or -1 when none has turns left.
 //
-// Deficit: a visit to job k gives it w_k Q seconds, and a turn costs c_k of them. Q = min c_k / w_k,
-// so that no visit ever pays for two turns: jobs interleave as finely as their weights allow.
+// Deficit: a visit to job k gives it w_k Q seconds, and a turn costs c_k of them. Q = min c_k /
+// w_k, so that no visit ever pays for two turns: jobs interleave as finely as their weights allow.
 // (Shreedhar and Varghese 1995, with one packet a visit.)
 int32_t NextJob(TurnOrder order, std::span<OrderMember> members, int32_t last);
 

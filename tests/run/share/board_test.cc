@@ -104,7 +104,10 @@ TEST(Board, AJobJoinsAfterEveryTurnThatWasGiven) {
   // The second device, which has given no turn at all, gives them in the same order.
   const std::string first = "aba" + OrderOn(board, {{a, 0}, {b, 0}, {c, 0}});
   EXPECT_EQ(OrderOn(board, {{a, 1}, {b, 1}, {c, 1}}), first);
-  EXPECT_EQ(first, "abab" "c" "abcab");
+  EXPECT_EQ(first,
+            "abab"
+            "c"
+            "abcab");
 }
 
 TEST(Board, TheDeadAreLeftOutAndTheOthersKeepTheirOrder) {
@@ -195,7 +198,8 @@ TEST(Board, FairUseIsSlowerInCompany) {
   EXPECT_GE(BoardNow() - start, 90e6);
 }
 
-// --- Processes that die ---------------------------------------------------------------------------
+// --- Processes that die
+// ---------------------------------------------------------------------------
 
 pid_t Fork(const std::function<void()>& life) {
   const pid_t child = fork();
