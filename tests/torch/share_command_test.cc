@@ -147,9 +147,10 @@ TEST_F(ShareTest, EmulatedDevicesKeepModelledTime) {
       Parsed(RunHeddle("share " + jobs + " --run --emulate --json --dir " + (folder_ / "run")));
   EXPECT_TRUE(json["hashes_equal"]);
   EXPECT_TRUE(json["emulated"]);
-  // Nothing is faster than the model allows.
-  EXPECT_GE(json["measured_period_seconds"].get<double>(),
-            0.98 * json["period_bound_seconds"].get<double>());
+  // Nothing is faster than the model allows, however busy this machine is.
+  EXPECT_GT(json["period_bound_seconds"].get<double>(), 0);
+  EXPECT_GE(json["shared_seconds"].get<double>(),
+            0.9 * 6 * json["period_bound_seconds"].get<double>());
   EXPECT_GT(json["serial_seconds"].get<double>(), 0);
   EXPECT_GT(json["deadlines"].get<int64_t>(), 0);
 }

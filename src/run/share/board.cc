@@ -166,7 +166,6 @@ void Board::SweepLocked() {
 
 void Board::Sweep() {
   const Lock lock(*this);
-  m().last_sweep = 0;
   SweepLocked();
 }
 
