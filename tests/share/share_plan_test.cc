@@ -34,7 +34,7 @@ SharePlan Planned(const ShareInputs& inputs) {
 
 std::string Job(const std::string& name, const std::string& more = "") {
   return "[[job]]\nname = \"" + name +
-         "\"\nmodel = \"mlp?hidden=2048\"\nbatch = 4096\nsteps = 100\noverlap = false\n" + more;
+         "\"\nmodel = \"mlp?hidden=2048\"\nbatch = 32768\nsteps = 100\noverlap = false\n" + more;
 }
 
 // Two of them spend about as much time on gradients as on the rest.
@@ -151,16 +151,13 @@ TEST(SharePlanTest, GradientsAreKeptBetweenTurns) {
   EXPECT_LT(job.memory[0].kept.value, 17 * parameters);
 }
 
-TEST(SharePlanTest, DeficitGivesASmallJobMoreTurns) {
+TEST(SharePlanTest, DeficitGivesMoreTurnsToWhoWeighsMore) {
   const ShareInputs inputs =
-      Inputs(Job("large") +
-                 "[[job]]\nname = \"small\"\nmodel = \"mlp?hidden=512\"\nbatch = 4096\n"
-                 "steps = 100\noverlap = false\n",
-             "[share]\norder = \"deficit\"\nminimum_gain = 0\n");
+      Inputs(Job("heavy", "weight = 2\n") + Job("light"), "[share]\norder = \"deficit\"\n");
   const SharePlan plan = Planned(inputs);
   ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
   EXPECT_GT(plan.groups[0].sequence.size(), 2U);
-  EXPECT_LT(plan.groups[0].iteration[1], plan.groups[0].iteration[0]);
+  EXPECT_LT(plan.groups[0].iteration[0], plan.groups[0].iteration[1]);
 }
 
 TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {
