@@ -67,6 +67,8 @@ struct PlanFlags {
   double clip = 0;
   std::string links = "shared";
   std::string versions = "stash";
+  std::string sync = "allreduce";
+  std::string compress;
   int64_t every = 8;
   std::string replicas;  // empty: the faster
 
