@@ -173,16 +173,19 @@ TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {
   EXPECT_NEAR(gain(3), gain(4), 1e-9);
 }
 
-TEST(SharePlanTest, AParameterServerIsRefusedForNow) {
-  Result<JobsFile> file = ParseJobs(
-      "schema = \"heddle.jobs/1\"\n"
-      "cluster = \"clusters/slow-lan.toml\"\n" +
-          Job("a", "sync = \"ps\"\n"),
-      kFolder);
-  ASSERT_TRUE(file.ok());
-  const Result<ShareInputs> inputs = LoadShareInputs(std::move(file).value());
-  ASSERT_FALSE(inputs.ok());
-  EXPECT_THAT(inputs.error().ToString(), HasSubstr("job a: sync"));
+TEST(SharePlanTest, AParameterServerWaitsInMidStep) {
+  const ShareInputs inputs = Inputs(Job("a", "sync = \"ps\"\n") + Job("b"));
+  EXPECT_FALSE(inputs.jobs[0].whole_turns);
+  EXPECT_TRUE(inputs.jobs[1].whole_turns);
+  const SharePlan plan = Planned(inputs);
+  for (const ShareGroup& group : plan.groups) {
+    if (group.jobs.size() == 2) EXPECT_EQ(group.devices, DeviceSharing::kFirstCome);
+  }
+}
+
+TEST(SharePlanTest, CompressedGradientsTakeLessTime) {
+  const ShareInputs inputs = Inputs(Job("a", "compress = \"fp16\"\n") + Job("b"));
+  EXPECT_LT(inputs.jobs[0].times.communicate.value, 0.6 * inputs.jobs[1].times.communicate.value);
 }
 
 }  // namespace
