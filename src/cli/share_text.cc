@@ -146,16 +146,6 @@ std::string Picture(const ShareGroup& group, const Terminal& terminal) {
   return DrawJobGantt(group.timeline, options);
 }
 
-std::string Notes(const ShareInputs& inputs) {
-  std::vector<std::string> names;
-  for (const PlannedJob& job : inputs.jobs) {
-    if (job.spec.compress) names.push_back(job.spec.name);
-  }
-  if (names.empty()) return "";
-  return fmt::format("\nTimes of {} are those of gradients that are not compressed.\n",
-                     Join(names, ", "));
-}
-
 Json CompletionJson(const Completion& completion) {
   return {{"makespan_seconds", completion.makespan.value},
           {"mean_completion_seconds", completion.mean.value}};
@@ -227,7 +217,7 @@ std::string ShareText(const ShareInputs& inputs, const SharePlan& plan,
     if (baselines.empty()) continue;
     text += "\n" + BaselineTable(baselines[g], inputs, plan.groups[g], terminal);
   }
-  return text + Notes(inputs);
+  return text;
 }
 
 Json ShareJson(const ShareInputs& inputs, const SharePlan& plan, const GroupBaselines& baselines) {

@@ -29,16 +29,14 @@ struct Named {
 };
 constexpr Named<ShareOrder> kOrders[] = {{"rotation", ShareOrder::kRotation},
                                          {"deficit", ShareOrder::kDeficit}};
-constexpr Named<GradientSync> kSyncs[] = {{"allreduce", GradientSync::kAllReduce},
-                                          {"ps", GradientSync::kParameterServer}};
-constexpr Named<DType> kCompressed[] = {{"fp16", DType::kF16}};
+constexpr Named<bool> kCompressed[] = {{"fp16", true}};
 constexpr Named<DType> kDTypes[] = {
     {"fp32", DType::kF32}, {"bf16", DType::kBf16}, {"fp16", DType::kF16}, {"fp64", DType::kF64}};
 
 // Fields that say how to plan: of no use beside a plan that is made.
 constexpr std::string_view kPlanningFields[] = {
-    "model", "batch", "strategy",      "microbatches",   "dtype",   "optimizer",
-    "clip",  "links", "profile_batch", "profile_device", "versions"};
+    "model", "batch",         "strategy",       "microbatches", "dtype", "optimizer", "clip",
+    "links", "profile_batch", "profile_device", "versions",     "sync",  "compress"};
 
 template <class T, size_t kCount>
 std::string_view NameIn(const Named<T> (&names)[kCount], T value) {
@@ -145,6 +143,9 @@ Status ReadPlanning(const JsonField& field, const std::string& file, JobSpec& jo
                                                "shared, exclusive or channels", options.links));
   HEDDLE_RETURN_IF_ERROR(ReadParsed<WeightVersions>(
       field, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw", options.versions));
+  HEDDLE_RETURN_IF_ERROR(ReadParsed<GradientSync>(field, "sync", &ParseGradientSync,
+                                                  kGradientSyncChoices, options.sync));
+  HEDDLE_RETURN_IF_ERROR(ReadChoice(field, "compress", kCompressed, options.compress));
   HEDDLE_RETURN_IF_ERROR(ReadInt(field, "profile_batch", 1, kMostBatch, options.profile_batch));
   return ReadString(field, "profile_device", options.profile_device);
 }
@@ -196,9 +197,7 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
     HEDDLE_RETURN_IF_ERROR(
         ReadNumber(field, "tolerated_slowdown", {1, 1e6}, job.tolerated_slowdown.emplace()));
   }
-  HEDDLE_RETURN_IF_ERROR(ReadChoice(field, "sync", kSyncs, job.sync));
   HEDDLE_RETURN_IF_ERROR(ReadBool(field, "overlap", job.overlap));
-  HEDDLE_RETURN_IF_ERROR(ReadChoice(field, "compress", kCompressed, job.compress));
   return job;
 }
 
@@ -254,7 +253,6 @@ Result<JobsFile> ReadJobs(const JsonField& root, const std::string& file) {
 }  // namespace
 
 std::string_view NameOf(ShareOrder order) { return NameIn(kOrders, order); }
-std::string_view NameOf(GradientSync sync) { return NameIn(kSyncs, sync); }
 
 Result<JobsFile> ParseJobs(const std::string& text, const std::string& file) {
   HEDDLE_ASSIGN(const Json json, ParseToml(text, file));

@@ -30,10 +30,6 @@ enum class ShareOrder : uint8_t {
 };
 std::string_view NameOf(ShareOrder order);
 
-// How gradients are summed.
-enum class GradientSync : uint8_t { kAllReduce, kParameterServer };
-std::string_view NameOf(GradientSync sync);
-
 struct JobSpec {
   std::string name;
   std::string plan;      // path of a plan.json; empty: planned from what follows
@@ -43,9 +39,7 @@ struct JobSpec {
   double weight = 1;     // its part of what sharing wins
   int64_t priority = 0;  // higher is more urgent: see docs/share.md
   std::optional<double> tolerated_slowdown;  // 1.3: a step may take 1.3 times as long as alone
-  GradientSync sync = GradientSync::kAllReduce;
-  bool overlap = true;            // gradients go in buckets while backward goes on
-  std::optional<DType> compress;  // what gradients are sent as
+  bool overlap = true;                       // gradients go in buckets while backward goes on
 };
 
 struct ShareOptions {

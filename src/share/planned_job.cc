@@ -128,21 +128,14 @@ Result<PlannedJob> Measure(JobSpec spec, MadePlan made, const Cluster& cluster) 
   return job;
 }
 
-Status CheckSync(const JobSpec& spec) {
-  if (spec.sync == GradientSync::kAllReduce) return Ok();
-  return BadInput(fmt::format("job {}: sync", spec.name),
-                  "a parameter server cannot be planned for yet", "use sync = \"allreduce\"");
-}
-
 }  // namespace
 
 bool IsDataParallel(const Plan& plan) {
-  return !plan.spmd && !plan.async && !plan.local && plan.pipelines.size() == 1 &&
-         plan.pipelines[0].stages.size() == 1;
+  return !plan.spmd && !plan.async && !plan.local && plan.sync == GradientSync::kAllReduce &&
+         plan.pipelines.size() == 1 && plan.pipelines[0].stages.size() == 1;
 }
 
 Result<PlannedJob> PlanJob(const JobSpec& spec, const Cluster& cluster, const Profile* profile) {
-  HEDDLE_RETURN_IF_ERROR(CheckSync(spec));
   Result<MadePlan> made = spec.plan.empty() ? MakeOwnPlan(spec, cluster, profile)
                                             : LoadMadePlan(spec, cluster, profile);
   if (!made.ok()) return OfJob(spec, made.error());

@@ -34,7 +34,7 @@ SharePlan Planned(const ShareInputs& inputs) {
 
 std::string Job(const std::string& name, const std::string& more = "") {
   return "[[job]]\nname = \"" + name +
-         "\"\nmodel = \"mlp?hidden=2048\"\nbatch = 4096\nsteps = 100\noverlap = false\n" + more;
+         "\"\nmodel = \"mlp?hidden=2048\"\nbatch = 32768\nsteps = 100\noverlap = false\n" + more;
 }
 
 // Two of them spend about as much time on gradients as on the rest.
@@ -48,8 +48,8 @@ TEST(SharePlanTest, AJobIsMeasuredBySimulatingIt) {
   // Nothing overlaps: it waits for all of its communication.
   EXPECT_NEAR(job.times.exposed.value, job.times.communicate.value,
               1e-9 * job.times.communicate.value);
-  EXPECT_NEAR(job.times.alone().value, job.plan.estimate.iteration_seconds,
-              0.05 * job.times.alone().value);
+  // The plan's own estimate is with overlap.
+  EXPECT_GE(job.times.alone().value * (1 + 1e-9), job.plan.estimate.iteration_seconds);
   const double ratio = job.times.communicate.value / job.times.compute.value;
   EXPECT_GT(ratio, 1.0 / 3);  // the tests below rely on it
   EXPECT_LT(ratio, 3);
@@ -151,16 +151,13 @@ TEST(SharePlanTest, GradientsAreKeptBetweenTurns) {
   EXPECT_LT(job.memory[0].kept.value, 17 * parameters);
 }
 
-TEST(SharePlanTest, DeficitGivesASmallJobMoreTurns) {
+TEST(SharePlanTest, DeficitGivesMoreTurnsToWhoWeighsMore) {
   const ShareInputs inputs =
-      Inputs(Job("large") +
-                 "[[job]]\nname = \"small\"\nmodel = \"mlp?hidden=512\"\nbatch = 4096\n"
-                 "steps = 100\noverlap = false\n",
-             "[share]\norder = \"deficit\"\nminimum_gain = 0\n");
+      Inputs(Job("heavy", "weight = 2\n") + Job("light"), "[share]\norder = \"deficit\"\n");
   const SharePlan plan = Planned(inputs);
   ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
   EXPECT_GT(plan.groups[0].sequence.size(), 2U);
-  EXPECT_LT(plan.groups[0].iteration[1], plan.groups[0].iteration[0]);
+  EXPECT_LT(plan.groups[0].iteration[0], plan.groups[0].iteration[1]);
 }
 
 TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {
@@ -171,21 +168,24 @@ TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {
   ASSERT_EQ(baselines.value().size(), 5U);
   const auto gain = [&](size_t k) { return baselines.value()[k].gain; };
   EXPECT_EQ(gain(0), 0);
-  EXPECT_NEAR(gain(1), 0, 1e-6);  // equal jobs go in step: both compute, then both send
+  EXPECT_NEAR(gain(1), 0, 0.01);  // equal jobs go in step: both compute, then both send
   EXPECT_GT(gain(3), gain(1));
   EXPECT_NEAR(gain(3), gain(4), 1e-9);
 }
 
-TEST(SharePlanTest, AParameterServerIsRefusedForNow) {
-  Result<JobsFile> file = ParseJobs(
-      "schema = \"heddle.jobs/1\"\n"
-      "cluster = \"clusters/slow-lan.toml\"\n" +
-          Job("a", "sync = \"ps\"\n"),
-      kFolder);
-  ASSERT_TRUE(file.ok());
-  const Result<ShareInputs> inputs = LoadShareInputs(std::move(file).value());
-  ASSERT_FALSE(inputs.ok());
-  EXPECT_THAT(inputs.error().ToString(), HasSubstr("job a: sync"));
+TEST(SharePlanTest, AParameterServerWaitsInMidStep) {
+  const ShareInputs inputs = Inputs(Job("a", "sync = \"ps\"\n") + Job("b"));
+  EXPECT_FALSE(inputs.jobs[0].whole_turns);
+  EXPECT_TRUE(inputs.jobs[1].whole_turns);
+  const SharePlan plan = Planned(inputs);
+  for (const ShareGroup& group : plan.groups) {
+    if (group.jobs.size() == 2) EXPECT_EQ(group.devices, DeviceSharing::kFirstCome);
+  }
+}
+
+TEST(SharePlanTest, CompressedGradientsTakeLessTime) {
+  const ShareInputs inputs = Inputs(Job("a", "compress = \"fp16\"\n") + Job("b"));
+  EXPECT_LT(inputs.jobs[0].times.communicate.value, 0.6 * inputs.jobs[1].times.communicate.value);
 }
 
 }  // namespace
