@@ -51,17 +51,17 @@ body
 constexpr char kLists[] = R"(on 0
   compute F #0
   compute B1 #0
-  all_reduce g1 in g ring
+  all-reduce g1 over g ring
   compute B0 #0
-  all_reduce g0 in g ring
+  all-reduce g0 over g ring
   compute U1
   compute U0
 on 1
   compute F #0
   compute B1 #0
-  all_reduce g1 in g ring
+  all-reduce g1 over g ring
   compute B0 #0
-  all_reduce g0 in g ring
+  all-reduce g0 over g ring
   compute U1
   compute U0
 )";
