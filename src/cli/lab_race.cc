@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
 #include "lab/methods.h"
