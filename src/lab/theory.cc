@@ -139,7 +139,7 @@ Result<StalenessStudy> MeasureStaleness(const Objective& objective,
   for (const int stages : options.stages) {
     schedules.push_back(MakeSchedule({.stages = stages}, options.ticks));
     numbers = std::max(numbers,
-                       NoiseNeeded(schedules.back().clock, options.ticks, objective.dimension()));
+                       NoiseNeeded(schedules.back().clock, options.ticks, objective));
   }
   const auto seeds = static_cast<size_t>(options.seeds);
   Measurements of[2] = {Measurements(schedules.size(), std::vector<Measured>(seeds)),

@@ -84,7 +84,7 @@ TEST(RaceTest, IntervalsAreThoseOfTheSeeds) {
   const Schedule schedule = MakeSchedule(clock, options.trial.ticks);
   std::vector<double> losses;
   for (uint64_t seed = 0; seed < 5; ++seed) {
-    const Noise noise(seed, NoiseNeeded(clock, options.trial.ticks, 24));
+    const Noise noise(seed, NoiseNeeded(clock, options.trial.ticks, objective));
     const Trial trial{objective, schedule, options.trial, noise, 0.2, entry.step_size, seed};
     losses.push_back(FindMethod("gpipe").value()->run(trial).last());
   }
