@@ -1,9 +1,10 @@
 // heddle lab race: every method at its best step size, loss against simulated time.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -25,7 +26,48 @@ struct Flags {
   std::string methods = "pd,rpd,local,local-plain,gpipe,2bw";
   std::string noise = "0";
   std::string plot;
+  std::string target;
   RaceOptions race;
+};
+
+// What a network takes unless told otherwise: a gradient costs it a hundred times what it costs the
+// other objectives.
+void SetNetworkDefaults(const CLI::App& command, Flags& flags) {
+  const auto unless_given = [&](const char* flag, auto& option, auto value) {
+    if (command.count(flag) == 0) option = value;
+  };
+  unless_given("--stages", flags.stages, "2,4,8");
+  unless_given("--methods", flags.methods, "pd,local,local-plain,gpipe,2bw");
+  unless_given("--ticks", flags.race.trial.ticks, 2000);
+  unless_given("--points", flags.race.trial.points, 20);
+  unless_given("--step-sizes", flags.race.step_sizes, 6);
+  unless_given("--refine", flags.race.refine, 1);
+}
+
+// How far the race is and how long it may take.
+class RaceProgress {
+ public:
+  explicit RaceProgress(const Terminal& terminal) : terminal_(terminal), start_(Clock::now()) {}
+
+  void Show(int64_t done, int64_t known) {
+    const double passed = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double left = passed * static_cast<double>(known - done) / static_cast<double>(done);
+    terminal_.Progress(
+        fmt::format("racing: {} of {} trials, about {:.0f} s left …", done, known, left));
+    constexpr double kSure = 5, kLong = 60;
+    if (told_ || passed < kSure) return;
+    told_ = true;
+    if (left < kLong || isatty(STDERR_FILENO) != 0) return;
+    fmt::print(stderr,
+               "racing: {} trials, about {:.0f} min; more where a step size is at an edge\n", known,
+               (passed + left) / 60);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Terminal& terminal_;
+  Clock::time_point start_;
+  bool told_ = false;
 };
 
 Status CheckPlotName(const std::string& plot) {
@@ -37,6 +79,11 @@ Result<RaceOptions> ToOptions(const Flags& flags) {
   RaceOptions options = flags.race;
   HEDDLE_ASSIGN(options.stages, ParseStages(flags.stages));
   HEDDLE_ASSIGN(options.noises, ParseReals("--noise", flags.noise));
+  if (!flags.target.empty()) {
+    HEDDLE_ASSIGN(const std::vector<double> target, ParseReals("--target", flags.target));
+    if (target.size() != 1) return BadInput("--target", "more than one loss", "expected one");
+    options.target = target[0];
+  }
   options.methods.clear();
   for (const std::string_view name : SplitAt(flags.methods, ',')) {
     HEDDLE_ASSIGN(const Method* method, FindMethod(std::string(name)));
@@ -54,9 +101,8 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckPlotName(flags.plot));
   HEDDLE_ASSIGN(RaceOptions options, ToOptions(flags));
   HEDDLE_ASSIGN(const auto objective, MakeProblem(flags.objective, flags.problem));
-  options.progress = [&](int64_t done, int64_t known) {
-    terminal.Progress(fmt::format("racing: {} of {} trials …", done, known));
-  };
+  RaceProgress progress(terminal);
+  options.progress = [&](int64_t done, int64_t known) { progress.Show(done, known); };
   Result<Race> ran = RunRace(*objective, options);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Race race, std::move(ran));
@@ -74,6 +120,17 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   return Ok();
 }
 
+void AddNetworkOptions(CLI::App& command, NetworkShape& network) {
+  command.add_option("--layers", network.layers, "lm: attentions and mlps; two stages for each")
+      ->capture_default_str();
+  command.add_option("--hidden", network.hidden, "lm: width, a multiple of 8")
+      ->capture_default_str();
+  command.add_option("--context", network.context, "lm: characters of a sample")
+      ->capture_default_str();
+  command.add_option("--samples", network.samples, "lm: samples of a microbatch")
+      ->capture_default_str();
+}
+
 // Objectives and methods by name, for the help.
 std::string Listing() {
   std::string text = "Objectives:\n";
@@ -84,7 +141,9 @@ std::string Listing() {
   for (const Method& method : Methods()) {
     text += fmt::format("  {:<16}{}\n", method.name, method.about);
   }
-  return text + "\n";
+  return text +
+         "\nUnless given, lm takes --stages 2,4,8 --methods pd,local,local-plain,gpipe,2bw\n"
+         "--ticks 2000 --points 20 --step-sizes 6 --refine 1.\n\n";
 }
 
 }  // namespace
@@ -99,8 +158,10 @@ void AddLabRaceCommand(Commands& commands) {
   command->footer(Listing() + command->get_footer());
   command->add_option("--objective", flags->objective, "What is minimised; see below")
       ->capture_default_str();
-  command->add_option("--data", flags->problem.data, "logistic: a libsvm file with two labels");
+  command->add_option("--data", flags->problem.data,
+                      "logistic: a libsvm file with two labels; lm: a text");
   command->add_option("--dimension", flags->problem.dimension, "Parameters, unless data say it");
+  AddNetworkOptions(*command, flags->problem.network);
   command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
       ->capture_default_str();
   command->add_option("--methods", flags->methods, "Who takes part; see below")
@@ -131,8 +192,13 @@ void AddLabRaceCommand(Commands& commands) {
   command->add_option("--threads", flags->race.threads, "0: as many as there are cores")
       ->capture_default_str()
       ->check(CLI::Range(0, 256));
+  command->add_option("--target", flags->target,
+                      "Also ticks until the loss comes down to this; tunes step sizes for it");
   command->add_option("--plot", flags->plot, "Write the curves to this .svg or .html");
-  commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
+  commands.OnRun(command, [flags, command](const Terminal& terminal) {
+    if (flags->objective == "lm") SetNetworkDefaults(*command, *flags);
+    return Run(*flags, terminal);
+  });
 }
 
 }  // namespace heddle

@@ -52,8 +52,8 @@ Json RowJson(const std::string& name, const RaceOptions& options, const RaceEntr
   if (entry.held_out) AddInterval("held_out", *entry.held_out, row);
   if (options.target) {
     row["seeds_at_target"] = entry.reached;
-    AddInterval("ticks_to_target",
-                entry.ticks_to_target.value_or(Interval{kNever, kNever, kNever}), row);
+    AddInterval("ticks_to_target", entry.ticks_to_target.value_or(Interval{kNever, kNever, kNever}),
+                row);
     row["ticks_against_first"] = IntervalJson(entry.ticks_against_first);
   }
   return row;
@@ -92,7 +92,7 @@ Json RaceJson(const std::string& name, const Objective& objective, const RaceOpt
 }
 
 LineChart RaceChart(const std::string& name, const Objective& objective, const RaceOptions& options,
-                  const Race& race) {
+                    const Race& race) {
   LineChart chart;
   chart.title =
       fmt::format("{}: loss against simulated time, {} seeds, 95% intervals", name, options.seeds);
@@ -145,15 +145,14 @@ std::vector<Extra> ExtrasOf(const Objective& objective, const RaceOptions& optio
                       }});
   }
   if (race.entries[0].held_out) {
-    extras.push_back({"held out", [](const RaceEntry& entry) {
-                        return IntervalText(entry.held_out, "");
-                      }});
+    extras.push_back(
+        {"held out", [](const RaceEntry& entry) { return IntervalText(entry.held_out, ""); }});
   }
   if (!options.target) return extras;
   extras.push_back({"ticks to " + Number(*options.target), [&](const RaceEntry& entry) {
-                      return IntervalText(entry.ticks_to_target,
-                                          fmt::format("{} of {} seeds", entry.reached,
-                                                      options.seeds));
+                      return IntervalText(
+                          entry.ticks_to_target,
+                          fmt::format("{} of {} seeds", entry.reached, options.seeds));
                     }});
   extras.push_back({"against " + options.methods[0], [](const RaceEntry& entry) {
                       return IntervalText(entry.ticks_against_first, "");
@@ -175,25 +174,27 @@ bool Before(const RaceEntry& a, const RaceEntry& b) {
 std::string HeadingOf(const std::string& name, const Objective& objective,
                       const RaceOptions& options) {
   const std::string constants =
-      objective.has_constants() ? fmt::format(" · L {} · lowest loss {}",
-                                              Number(objective.smoothness()),
-                                              Number(objective.lowest()))
-                                : "";
-  return fmt::format("{} · {} parameters{} · {} ticks · {} seeds\n\n", name,
-                     objective.dimension(), constants, options.trial.ticks, options.seeds);
+      objective.has_constants()
+          ? fmt::format(" · L {} · lowest loss {}", Number(objective.smoothness()),
+                        Number(objective.lowest()))
+          : "";
+  return fmt::format("{} · {} parameters{} · {} ticks · {} seeds\n\n", name, objective.dimension(),
+                     constants, options.trial.ticks, options.seeds);
 }
 
 std::string LegendOf(const Objective& objective, const RaceOptions& options) {
   const std::string compared =
       objective.has_constants() ? "what is left above the lowest loss" : "the loss";
   std::string text = fmt::format(
-      "\nEach method at its best step size, from {} a factor √2 apart, more beyond an edge, then {} "
+      "\nEach method at its best step size, from {} a factor √2 apart, more beyond an edge, then "
+      "{} "
       "halvings around the best. low and high: 95% t-interval over the seeds. against {}: {}, "
       "divided seed by seed; below 1 is better.",
       options.step_sizes, options.refine, options.methods[0], compared);
   if (options.target) {
     text += fmt::format(
-        " The best step size is the one that comes down to {} first; the last column divides ticks.",
+        " The best step size is the one that comes down to {} first; the last column divides "
+        "ticks.",
         Number(*options.target));
   }
   return text;

@@ -165,8 +165,7 @@ double LanguageModel::Loss(const double* x) const {
 }
 
 std::optional<double> LanguageModel::HeldOutLoss(const double* x) const {
-  return MeanLoss(x, text_.training, static_cast<int64_t>(text_.symbols.size()),
-                  kHeldOutWindows);
+  return MeanLoss(x, text_.training, static_cast<int64_t>(text_.symbols.size()), kHeldOutWindows);
 }
 
 }  // namespace heddle

@@ -25,9 +25,9 @@
 namespace heddle {
 
 struct ProblemOptions {
-  std::string data;       // logistic: a libsvm file; lm: a text
-  int64_t dimension = 0;  // 0: as above; not with data, not of lm
-  NetworkShape network;   // lm; its alphabet is the text's
+  std::string data = {};      // logistic: a libsvm file; lm: a text
+  int64_t dimension = 0;      // 0: as above; not with data, not of lm
+  NetworkShape network = {};  // lm; its alphabet is the text's
 };
 
 struct Problem {

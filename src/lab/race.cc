@@ -49,8 +49,8 @@ std::vector<double> TargetTicks(const RaceOptions& options, const std::vector<Cu
 }
 
 // The geometric mean of values over base, seed by seed, as far as above `least`.
-std::optional<Interval> MeanRatio(const std::vector<double>& values, const std::vector<double>& base,
-                                  double least) {
+std::optional<Interval> MeanRatio(const std::vector<double>& values,
+                                  const std::vector<double>& base, double least) {
   std::vector<double> logarithms;
   for (size_t k = 0; k < values.size(); ++k) {
     if (!(values[k] > least) || !(base[k] > least)) return std::nullopt;
@@ -160,8 +160,7 @@ class RaceTrack {
                                    [](double noise) { return noise > 0; });
     int64_t numbers = 0;
     for (const Schedule& schedule : schedules_) {
-      numbers = std::max(numbers,
-                         NoiseNeeded(schedule.clock, options_.trial.ticks, objective_));
+      numbers = std::max(numbers, NoiseNeeded(schedule.clock, options_.trial.ticks, objective_));
     }
     if (noisy) {
       ForEachOnThreads(noises_.size(), options_.threads,
@@ -263,8 +262,8 @@ class RaceTrack {
       return losses;
     };
     const double rounding = 1e-13 * std::abs(objective_.lowest());
-    entry.against_first = MeanRatio(above_lowest(LastLosses(curves)),
-                                    above_lowest(LastLosses(first)), rounding);
+    entry.against_first =
+        MeanRatio(above_lowest(LastLosses(curves)), above_lowest(LastLosses(first)), rounding);
     if (curves[0].held_out) {
       std::vector<double> held_out;
       for (const Curve& curve : curves) held_out.push_back(*curve.held_out);

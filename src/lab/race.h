@@ -36,7 +36,8 @@ struct RaceOptions {
   int step_sizes = 16;
   int refine = 3;
   // If given, the best step size is the one that comes down to this loss first, in the mean over
-  // the seeds; where none does with every seed, the one with the lowest loss at the end, as without.
+  // the seeds; where none does with every seed, the one with the lowest loss at the end, as
+  // without.
   std::optional<double> target;
   PipelineClock clock;  // its stages are set for each entry
   TrialOptions trial;

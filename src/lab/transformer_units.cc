@@ -213,9 +213,8 @@ void AttentionBackward(const UnitCall& call) {
   double* transposed = scratch.Take(wide * hidden);
   double* inside = scratch.Take((kHead + shape.context) * shape.context);
   double* out_gradient = call.gradient == nullptr ? nullptr : call.gradient + wide * hidden;
-  LinearMap{shape.tokens(), hidden, hidden}.Backward(saved.mixed, call.weights + wide * hidden,
-                                                     call.stream, out_gradient, transposed,
-                                                     d_mixed);
+  LinearMap{shape.tokens(), hidden, hidden}.Backward(
+      saved.mixed, call.weights + wide * hidden, call.stream, out_gradient, transposed, d_mixed);
   for (int64_t sample = 0; sample < shape.samples; ++sample) {
     for (int64_t head = 0; head < shape.heads(); ++head) {
       const HeadPlace place(shape, sample, head);
