@@ -158,6 +158,17 @@ TEST(LanguageModelTest, ReplayEqualsPipeDreamInEveryBit) {
   }
 }
 
+// What a stage reads makes a difference as soon as there are two.
+TEST(LanguageModelTest, VersionsDiffer) {
+  Ground ground(Tiny(), {.stages = 2}, 0, 60);
+  ground.step_size = 0.3;
+  std::set<double> losses;
+  for (const char* method : {"pd", "pd-nostash", "pd-vertical", "pd-stage-steps", "2bw", "gpipe"}) {
+    losses.insert(RunNamed(method, ground).last());
+  }
+  EXPECT_EQ(losses.size(), 6U);
+}
+
 // On one stage nothing is late: all of these are SGD, one microbatch for each update.
 TEST(LanguageModelTest, OneStageIsPlainSgd) {
   Ground ground(Tiny(), {.stages = 1}, 0, 60);
