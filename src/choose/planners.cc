@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "choose/spmd_strategy.h"
 #include "plan/async/async_planner.h"
+#include "plan/async/local_planner.h"
 #include "plan/baseline/earlier_systems.h"
 #include "plan/baseline/spmd_baselines.h"
 #include "plan/pipeline/baselines.h"
@@ -21,6 +22,8 @@ const std::vector<Planner>& Planners() {
       {"spmd", "one program for all, tensors divided to fit unequal devices (HAP)",
        &PlanSpmdStrategy},
       {"async", "a pipeline that is never flushed, with weight versions (PipeDream)", &PlanAsync},
+      {"local", "replicas that are averaged after some updates of their own (LocalSGD)",
+       &PlanLocal},
       {"dp", "data parallelism, equal shares", &PlanDataParallel},
       {"dp-proportional", "data parallelism, shares by speed", &PlanDataParallelProportional},
       {"zero", "data parallelism, weights and optimizer state stored in parts", &PlanZero},

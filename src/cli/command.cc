@@ -81,6 +81,11 @@ void PlanFlags::AddTo(CLI::App* command) {
       ->add_option("--versions", versions,
                    "Weights that asynchronous stages read: stash, vertical, none, 2bw")
       ->capture_default_str();
+  command->add_option("--every", every, "LocalSGD: updates of each replica between two averages")
+      ->capture_default_str();
+  command->add_option("--replicas", replicas,
+                      "LocalSGD: whole, one on each device, or pipelined, all on every stage; the "
+                      "faster unless given");
   command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
       ->capture_default_str();
 }
@@ -126,6 +131,19 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
                     "stash, vertical, none or 2bw");
   }
   options.versions = *weight_versions;
+  constexpr int64_t kMostEvery = 4096;
+  if (every < 1 || every > kMostEvery) {
+    return BadInput("--every", fmt::format("{} is out of range", every),
+                    fmt::format("expected 1 to {} updates", kMostEvery));
+  }
+  options.every = every;
+  if (replicas == "whole") {
+    options.replicas = ReplicaPlace::kWhole;
+  } else if (replicas == "pipelined") {
+    options.replicas = ReplicaPlace::kPipelined;
+  } else if (!replicas.empty()) {
+    return BadInput("--replicas", fmt::format("\"{}\" is unknown", replicas), "whole or pipelined");
+  }
   const auto link_model = ParseLinkModel(links);
   if (!link_model) {
     return BadInput("--links", fmt::format("\"{}\" is unknown", links),

@@ -67,6 +67,8 @@ struct PlanFlags {
   double clip = 0;
   std::string links = "shared";
   std::string versions = "stash";
+  int64_t every = 8;
+  std::string replicas;  // empty: the faster
 
   void AddTo(CLI::App* command);
   Result<PlanOptions> ToOptions() const;

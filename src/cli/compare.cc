@@ -26,7 +26,7 @@ struct Row {
 Row RowOf(const std::string& strategy, const Plan& plan) {
   Row row{strategy,
           true,
-          plan.estimate.iteration_seconds,
+          plan.estimate.iteration_seconds / static_cast<double>(plan.batches_per_iteration()),
           plan.search.planning_seconds,
           0,
           plan.microbatches,
@@ -80,8 +80,8 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
     if (!row.feasible) terminal.Print(fmt::format("\n{}: {}\n", row.strategy, row.reason));
   }
   terminal.Print(
-      "\nTimes are simulated. async reads old weights, so that one of its steps may achieve "
-      "less.\n");
+      "\nTimes are simulated, for one batch. async reads old weights and local averages replicas "
+      "that saw a batch each,\nso that a batch may achieve less with them.\n");
 }
 
 Status Run(const PlanFlags& flags, const Terminal& terminal) {

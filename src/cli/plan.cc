@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 
+#include "advise/adviser.h"
 #include "base/file.h"
 #include "choose/planners.h"
 #include "cli/command.h"
@@ -15,13 +17,40 @@ namespace {
 struct Flags {
   PlanFlags plan;
   std::string strategy = "1f1b";
+  std::string goal = "step-time";
+  AdviceOptions advice;
   std::string output;
 };
 
-Status Run(const Flags& flags, const Terminal& terminal) {
-  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
+Result<Plan> MakeOne(const Flags& flags, const Planning& planning, const Terminal& terminal) {
   terminal.Progress(fmt::format("planning {} …", flags.strategy));
-  Result<Plan> planned = MakePlan(flags.strategy, *inputs.planning);
+  if (flags.strategy != "auto") return MakePlan(flags.strategy, planning);
+  AdviceOptions advice = flags.advice;
+  advice.progress = [&](const std::string& what) { terminal.Progress(what); };
+  const auto start = std::chrono::steady_clock::now();
+  HEDDLE_ASSIGN(Plan plan, flags.goal == "time-to-loss" ? FastestToLoss(planning, advice)
+                                                        : FastestStep(planning, advice));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  plan.search.planning_seconds = seconds.count();
+  return plan;
+}
+
+Status CheckGoal(const Flags& flags) {
+  if (flags.goal != "step-time" && flags.goal != "time-to-loss") {
+    return BadInput("--goal", fmt::format("\"{}\" is unknown", flags.goal),
+                    "step-time or time-to-loss");
+  }
+  if (flags.goal == "time-to-loss" && flags.strategy != "auto") {
+    return Usage("--goal time-to-loss weighs strategies against each other",
+                 "use it with --strategy auto");
+  }
+  return Ok();
+}
+
+Status Run(const Flags& flags, const Terminal& terminal) {
+  HEDDLE_RETURN_IF_ERROR(CheckGoal(flags));
+  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
+  Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
   const Json json = PlanToJson(plan);
@@ -51,9 +80,23 @@ void AddPlanCommand(Commands& commands) {
   flags->plan.AddTo(command);
   std::string names;
   for (const Planner& planner : Planners()) {
-    names += (names.empty() ? "" : ", ") + planner.name;
+    names += planner.name + ", ";
   }
-  command->add_option("--strategy", flags->strategy, names)->capture_default_str();
+  command->add_option("--strategy", flags->strategy, names + "or auto, the best")
+      ->capture_default_str();
+  command
+      ->add_option("--goal", flags->goal,
+                   "auto: step-time, the fastest that equals one device; or time-to-loss, which "
+                   "weighs synchronous, asynchronous and local training")
+      ->capture_default_str();
+  command
+      ->add_option("--evidence", flags->advice.evidence,
+                   "time-to-loss: objective of the race that tells progress per batch (see heddle "
+                   "lab race), or bound")
+      ->capture_default_str();
+  command->add_option("--noise", flags->advice.noise, "time-to-loss: of gradients in the race")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

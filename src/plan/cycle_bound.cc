@@ -236,7 +236,8 @@ Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation&
     const Wire& wire = planning.cluster->wires()[static_cast<size_t>(use.wire.value)];
     bound = std::max(bound, use.bytes / wire.bandwidth.value);
   }
-  if (plan.async) return Seconds{bound};  // iterations overlap: there is no cycle
+  // Updates overlap: there is no cycle.
+  if (plan.async || plan.local) return Seconds{bound};
   const GradientSums sums(planning, evaluation.program);
   for (const PipelinePlan& pipeline : plan.pipelines) {
     bound = std::max(bound, Cycle(planning, plan, pipeline, uses, sums).Bound());

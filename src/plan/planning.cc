@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "cost/network_cost.h"
 #include "plan/cycle_bound.h"
 #include "plan/family_bound.h"
 #include "plan/partition_bound.h"
@@ -273,11 +274,22 @@ bool PipelinesAlike(const Plan& plan) {
 
 }  // namespace
 
+CollectiveAlgorithm CheapestAllReduce(const Planning& planning, const std::vector<int>& devices,
+                                      Bytes bytes) {
+  std::vector<DeviceId> group;
+  for (const int d : devices) group.push_back(DeviceId{d});
+  const std::vector<Bytes> sizes = {bytes};
+  return NetworkCost(*planning.cluster)
+      .Cheapest({CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing, 0});
+}
+
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
   Estimate& estimate = plan.estimate;
   estimate.iteration_seconds = evaluation.simulation.iteration.value;
-  Seconds bound = FamilyBound(planning, plan.spmd.has_value());
-  if (PipelinesAlike(plan) && !plan.async)
+  // Replicas that go their own way have no common latency, only common work.
+  Seconds bound = FamilyBound(planning, plan.spmd.has_value() || plan.local.has_value());
+  bound = bound * static_cast<double>(plan.batches_per_iteration());
+  if (PipelinesAlike(plan) && !plan.async && !plan.local)
     bound = PartitionBound(planning, bound, evaluation.simulation.iteration);
   estimate.lower_bound_seconds = bound.value;
   estimate.schedule_bound_seconds =

@@ -23,6 +23,9 @@
 
 namespace heddle {
 
+// Where the replicas of LocalSGD are: one on each device, or all on every stage of one pipeline.
+enum class ReplicaPlace : uint8_t { kAny, kWhole, kPipelined };
+
 struct PlanOptions {
   std::string model;                    // of the zoo, or a layer profile's path
   int64_t profile_batch = 0;            // samples that the layer profile was measured with
@@ -34,6 +37,8 @@ struct PlanOptions {
   double clip = 0;  // largest norm of all gradients together; 0: none
   LinkModel links = LinkModel::kShared;
   WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
+  int64_t every = 8;                                 // local updates between two averages
+  ReplicaPlace replicas = ReplicaPlace::kAny;        // of LocalSGD
 };
 
 // The type of device that a layer profile was measured on: the one named; else the first with
@@ -89,6 +94,10 @@ struct LoadedPlan {
 };
 // Checks both hashes: an edited model or cluster no longer matches the decisions.
 Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile);
+
+// For an all-reduce of so many bytes over these devices.
+CollectiveAlgorithm CheapestAllReduce(const Planning& planning, const std::vector<int>& devices,
+                                      Bytes bytes);
 
 // Fills in iteration_seconds, memory and the bounds of the plan.
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan);

@@ -129,6 +129,7 @@ struct Segment {
   Range rows;                   // of a microbatch; empty when it has none (updates)
   bool recompute = false;       // a forward run again for its activations
   bool joint = false;           // one of several devices that together compute the same rows
+  double scale = 1;             // without ops: what it moves is multiplied by this
   std::optional<Seconds> time;  // given: overrides what the cost model says of the ops
   Bytes scratch;                // most memory needed inside, beyond what was live before
   Bytes first_scratch;          // the same where its `adds` appear, these included; 0: on top
@@ -204,7 +205,7 @@ struct Program {
   std::string model_hash;                // of the Graph
   std::string cluster_hash;              //
   std::vector<int64_t> microbatch_rows;  // of the body's microbatches, in order
-  int32_t updates = 0;                   // per body
+  int32_t updates = 0;  // per body, of each weight; on average where replicas differ
   int32_t layers = 0;
 
   std::vector<DeviceProgram> devices;

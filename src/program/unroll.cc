@@ -31,7 +31,16 @@ BufferRef RefOf(const BufferKey& key) {
   return ref;
 }
 
+int64_t StepsPerBody(const Program& program) { return std::max(1, program.updates); }
+
 int64_t StepOf(const Program& program, const Instruction& in, int64_t i) {
+  const int64_t body = BodyOf(program, in, i), steps = StepsPerBody(program);
+  if (steps == 1 || !in.microbatch.present()) return body * steps;
+  const auto per_body = std::ssize(program.microbatch_rows);
+  return body * steps + in.microbatch.value(i) % per_body * steps / per_body;
+}
+
+int64_t BodyOf(const Program& program, const Instruction& in, int64_t i) {
   if (!in.microbatch.present()) return i;
   const auto per_body = std::ssize(program.microbatch_rows);
   const int64_t m = in.microbatch.value(i);
@@ -57,9 +66,17 @@ int64_t StepsOutsideBody(const Program& program) {
 }
 
 bool IsRelative(const Program& program) {
+  // A version that no port takes up only counts.
+  std::vector<bool> versioned;
+  for (const Segment& segment : program.segments) {
+    versioned.push_back(std::any_of(segment.ports.begin(), segment.ports.end(),
+                                    [](const Port& port) { return port.versioned; }));
+  }
   for (const DeviceProgram& device : program.devices) {
     for (const Instruction& in : device.list(Section::kBody)) {
-      if (in.microbatch.relative() || in.version.relative()) return true;
+      if (in.microbatch.relative()) return true;
+      const bool takes = in.code == OpCode::kCompute && versioned[static_cast<size_t>(in.target)];
+      if (takes && in.version.relative()) return true;
     }
     const bool any = std::any_of(
         device.operands.begin(), device.operands.end(),

@@ -37,8 +37,13 @@ BufferKey KeyOf(const BufferRef& ref, int64_t i);
 // A name for messages: the key as it stands, with nothing relative in it.
 BufferRef RefOf(const BufferKey& key);
 
-// The training step, counted from the Program's first, that an instruction's microbatch belongs to;
-// the repetition where it has none.
+// The repetition of the body, counted from the Program's first update, that an instruction's
+// microbatch belongs to; the present one where it has none.
+int64_t BodyOf(const Program& program, const Instruction& in, int64_t i);
+
+// A training step is one update of every weight: a body has one, or as many as its header says,
+// which its microbatches belong to in their order.
+int64_t StepsPerBody(const Program& program);
 int64_t StepOf(const Program& program, const Instruction& in, int64_t i);
 
 // Training steps of prologue and epilogue together: a run with n repetitions makes so many more.

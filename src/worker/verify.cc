@@ -59,9 +59,9 @@ void Print(const Verification& v, const Flags& flags, const Plan& plan, const Pl
     fmt::print("{}\n", json.dump(2));
     return;
   }
-  fmt::print("{}: {} of {} on {} devices against one device, fp64, {} steps\n",
+  fmt::print("{}: {} of {} on {} devices against one device, fp64, {} {}\n",
              v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model, plan.devices_used(),
-             flags.steps);
+             flags.steps, plan.local ? "rounds" : "steps");
   if (small != nullptr) {
     fmt::print("  too large to compute here: verified as {}, batch {}, under the same decisions\n",
                small->model, small->batch);
@@ -81,6 +81,7 @@ bool TooLarge(const Plan& plan, const Graph& graph, int64_t steps) {
     bytes += 2 * static_cast<double>(memory.peak_bytes);
   }
   for (const Op& op : graph.ops()) flops += 2 * FlopsOf(op, op.extents).value;
+  flops *= static_cast<double>(plan.batches_per_iteration());
   return bytes > kMostBytes || flops * static_cast<double>(steps) > kMostFlops;
 }
 
@@ -123,6 +124,7 @@ Status VerifyCommand(const Words& words) {
   VerifyOptions options;
   options.steps = flags.steps;
   options.ages = WeightAges(*plan, ChainOf(*graph).size());
+  options.local = plan->local;
   HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, *graph, options));
   Print(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr);
   if (verification.ok) return Ok();

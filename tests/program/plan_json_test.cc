@@ -296,5 +296,38 @@ TEST(ValidatePlanTest, EveryMicrobatchInOnePipeline) {
   EXPECT_EQ(InvalidAfter(apart), "");
 }
 
+// Replicas that are averaged: what must hold of their numbers.
+TEST(PlanJsonTest, LocalPlans) {
+  Plan plan = TwoStages();
+  plan.microbatches = 1;
+  plan.pipelines = {{{Stage({{0, 5}}, {"a:0"}, {1}, "F B")}},
+                    {{Stage({{0, 5}}, {"a:1"}, {1}, "F B")}}};
+  plan.local = LocalPlan{{5, 3}};
+  EXPECT_EQ(TextOf(ParsePlan(TextOf(plan), "p").value()), TextOf(plan));
+  EXPECT_TRUE(ValidatePlan(plan, 6, "p").ok());
+  EXPECT_EQ(plan.batches_per_iteration(), 8);
+  const auto says = [&](const std::vector<int64_t>& steps) {
+    plan.local->steps = steps;
+    const Status status = ValidatePlan(plan, 6, "p");
+    return status.ok() ? "ok" : status.error().ToString();
+  };
+  EXPECT_EQ(says({4, 4}), "ok");
+  EXPECT_THAT(says({5, 4}), HasSubstr("on average"));
+  EXPECT_THAT(says({4}), HasSubstr("1 numbers for 2 replicas"));
+  EXPECT_THAT(says({}), HasSubstr("is empty"));
+  plan.pipelines.pop_back();
+  EXPECT_EQ(says({2, 2, 2}), "ok");
+  EXPECT_THAT(says({1, 3}), HasSubstr("take turns"));
+  plan.clip = 1;
+  EXPECT_THAT(says({2, 2}), HasSubstr("clip"));
+}
+
+// If all took the same time for a round, who would be done first?
+TEST(PlanJsonTest, UpdatesTakeTurns) {
+  const std::vector<LocalUpdate> turns = UpdatesInTurn({{3, 1}});
+  const std::vector<LocalUpdate> expected = {{0, 0}, {0, 1}, {1, 0}, {0, 2}};
+  EXPECT_EQ(turns, expected);
+}
+
 }  // namespace
 }  // namespace heddle

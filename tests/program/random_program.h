@@ -117,6 +117,7 @@ class RandomProgram {
     if (Maybe()) segment.rows = {Upto(3), 4 + Upto(3)};
     segment.recompute = Maybe();
     segment.joint = Maybe();
+    if (Maybe()) segment.scale = static_cast<double>(Upto(100)) / 64;
     if (Maybe()) segment.time = Seconds{std::exp(static_cast<double>(Upto(60) - 40) / 1.7)};
     if (Maybe()) segment.scratch = Bytes{Upto(1 << 20)};
     if (Maybe()) segment.first_scratch = Bytes{Upto(1 << 20)};

@@ -46,6 +46,7 @@ at::Tensor Loss(const Graph& graph, const std::map<TensorId, at::Tensor>& leaves
     KernelContext context;
     context.batch = graph.batch();
     context.step = step;
+    context.update = step;
     context.seed = options.seed;
     std::vector<at::Tensor> outputs;
     if (op.kind == OpKind::kDropout) {  // the same mask, as a factor

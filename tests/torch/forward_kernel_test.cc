@@ -154,6 +154,7 @@ TEST(ForwardTest, DropoutBelongsToSampleAndStep) {
     KernelContext context;
     context.first_sample = first;
     context.step = step;
+    context.update = step;
     context.training = training;
     return RunOp(graph, "fc0.drop", {x}, context)[0];
   };

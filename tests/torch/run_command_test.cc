@@ -17,10 +17,12 @@ using testing::HasSubstr;
 constexpr char kModel[] = "'tiny-mlp?layers=6'";
 
 // A plan in the folder.
-std::string PlanIn(const ScratchFolder& folder, const std::string& strategy) {
+std::string PlanIn(const ScratchFolder& folder, const std::string& strategy,
+                   const std::string& options = "") {
   const std::string path = folder / (strategy + ".json");
-  const Ran ran = RunHeddle("plan --strategy " + strategy + " --model " + kModel +
-                            " --batch 8 --cluster " + ClusterFile("mixed4") + " -o " + path);
+  const Ran ran =
+      RunHeddle("plan --strategy " + strategy + " --model " + kModel + " --batch 8 --cluster " +
+                ClusterFile("mixed4") + options + " -o " + path);
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   return path;
 }
@@ -58,6 +60,28 @@ TEST(RunCommandTest, AsynchronousProcessesEqualThreads) {
   EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
   EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
   EXPECT_LT(runs[0]["loss"].back().get<double>(), runs[0]["loss"].front().get<double>());
+}
+
+// Rounds of LocalSGD: the same bits, held-out samples between rounds, and nothing but whole rounds.
+TEST(RunCommandTest, LocalProcessesEqualThreads) {
+  const ScratchFolder folder;
+  for (const std::string replicas : {"whole", "pipelined"}) {
+    const std::string plan = PlanIn(folder, "local", " --every 4 --replicas " + replicas);
+    std::vector<Json> runs;
+    for (const std::string how : {"--threads", ""}) {
+      const Ran ran = RunHeddle("run " + plan + " --steps 24 --eval-every 12 --json " + how +
+                                " --dir " + (folder / (replicas + how)));
+      ASSERT_EQ(ran.exit_code, 0) << ran.err;
+      runs.push_back(ParseJson(ran.out, "run").value());
+    }
+    EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+    EXPECT_EQ(runs[0]["loss"].size(), 24U);
+    EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+    EXPECT_LT(runs[0]["held_out"][1]["loss"], runs[0]["held_out"][0]["loss"]);
+    const Ran ran = RunHeddle("run " + plan + " --steps 10 --dir " + (folder / "no"));
+    EXPECT_EQ(ran.exit_code, 4);
+    EXPECT_NE(ran.err.find("averaged every 4 steps"), std::string::npos) << ran.err;
+  }
 }
 
 TEST(RunCommandTest, GoesOnUnderAnotherPlan) {

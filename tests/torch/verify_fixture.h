@@ -32,11 +32,14 @@ inline Planning MakePlanning(const std::string& model, int64_t batch, Optimizer 
 }
 
 inline void ExpectParity(const Program& program, const Graph& graph, const std::string& what,
-                         const std::vector<LayerAge>& ages = {}) {
+                         const std::vector<LayerAge>& ages = {},
+                         const std::optional<LocalPlan>& local = {}, int64_t steps = 3) {
   const Verdict verdict = CheckProgram(program, {&graph, {}});
   ASSERT_TRUE(verdict.ok()) << what << ": " << verdict.findings[0].message;
   VerifyOptions options;
   options.ages = ages;
+  options.local = local;
+  options.steps = steps;
   const Result<Verification> verification = VerifyProgram(program, graph, options);
   ASSERT_TRUE(verification.ok()) << what << ": " << verification.error().ToString();
   EXPECT_TRUE(verification.value().ok) << what << ": " << verification.value().worst;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
-#include "cost/network_cost.h"
 #include "plan/order/orders.h"
 #include "plan/pipeline/stage_partition.h"
 
@@ -37,14 +37,6 @@ std::vector<double> ModelSeconds(const Planning& planning, int64_t rows) {
   return seconds;
 }
 
-CollectiveAlgorithm CheapestAllReduce(const Planning& planning, Bytes bytes) {
-  std::vector<DeviceId> group;
-  for (int d = 0; d < planning.cluster->device_count(); ++d) group.push_back(DeviceId{d});
-  const std::vector<Bytes> sizes = {bytes};
-  return NetworkCost(*planning.cluster)
-      .Cheapest({CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing, 0});
-}
-
 Result<Plan> PlanReplicas(const Planning& planning, const std::string& strategy,
                           const std::vector<double>& shares) {
   const int devices = planning.cluster->device_count();
@@ -55,12 +47,14 @@ Result<Plan> PlanReplicas(const Planning& planning, const std::string& strategy,
                       fmt::format("give --batch {} or more, or fewer devices", devices));
   }
   Best best(planning);
+  std::vector<int> everyone(static_cast<size_t>(devices));
+  std::iota(everyone.begin(), everyone.end(), 0);
   // Fewer, larger microbatches are faster; more of them need less memory.
   const int64_t most = planning.options.microbatches.value_or(planning.options.batch / devices);
   for (int64_t m = planning.options.microbatches.value_or(1); m <= most; m *= 2) {
     Plan plan = planning.Blank(strategy, "accumulate");
     plan.microbatches = m;
-    plan.all_reduce = CheapestAllReduce(planning, plan.bucket);
+    plan.all_reduce = CheapestAllReduce(planning, everyone, plan.bucket);
     StagePlan stage;
     stage.chunks = {{0, planning.chain.size() - 1}};
     for (const Device& device : planning.cluster->devices()) stage.devices.push_back(device.name);

@@ -182,29 +182,50 @@ class MicrobatchCoverage {
   std::set<std::pair<int64_t, std::vector<int32_t>>> seen_;
 };
 
-// Every weight a device holds is updated as often per body as the header says.
-void CheckUpdates(const Program& program, Verdict& verdict) {
-  for (size_t d = 0; d < program.devices.size(); ++d) {
-    const DeviceProgram& device = program.devices[d];
-    std::map<std::pair<int32_t, int32_t>, int> updates;  // by (tensor, replica)
-    for (const Instruction& in : device.list(Section::kBody)) {
-      if (in.code != OpCode::kCompute) continue;
-      const Segment& segment = program.segment(in.target);
-      if (segment.phase != SegmentPhase::kUpdate) continue;
-      for (const Port& port : segment.ports) {
-        if (program.tensor(port.tensor).role != Role::kParameter) continue;
-        if (port.use != PortUse::kChange && port.use != PortUse::kWrite) continue;
-        ++updates[{port.tensor, port.per_replica ? in.replica : -1}];
-      }
+// How often a device updates each weight in the body, by (tensor, replica).
+std::map<std::pair<int32_t, int32_t>, int> UpdatesOf(const Program& program,
+                                                     const DeviceProgram& device) {
+  std::map<std::pair<int32_t, int32_t>, int> updates;
+  for (const Instruction& in : device.list(Section::kBody)) {
+    if (in.code != OpCode::kCompute) continue;
+    const Segment& segment = program.segment(in.target);
+    if (segment.phase != SegmentPhase::kUpdate) continue;
+    for (const Port& port : segment.ports) {
+      if (program.tensor(port.tensor).role != Role::kParameter) continue;
+      if (port.use != PortUse::kChange && port.use != PortUse::kWrite) continue;
+      ++updates[{port.tensor, port.per_replica ? in.replica : -1}];
     }
-    for (const BufferRef& ref : device.holds) {
+  }
+  return updates;
+}
+
+// Every weight a device holds is updated in the body; on average over all that hold it, as often as
+// the header says: faster replicas may take more local steps than slower ones.
+void CheckUpdates(const Program& program, Verdict& verdict) {
+  struct Held {
+    size_t device;
+    int updates;
+  };
+  std::map<int32_t, std::vector<Held>> held;  // by tensor
+  for (size_t d = 0; d < program.devices.size(); ++d) {
+    const auto updates = UpdatesOf(program, program.devices[d]);
+    for (const BufferRef& ref : program.devices[d].holds) {
       if (program.tensor(ref.tensor).role != Role::kParameter) continue;
-      const int count = updates[{ref.tensor, ref.replica}];
-      if (count == program.updates) continue;
-      verdict.Add(
-          {FindingKind::kUpdateMissing, static_cast<int32_t>(d),
-           fmt::format("device {} ({}) updates {} {} times in the body, not {}", d, device.name,
-                       program.tensor(ref.tensor).name, count, program.updates)});
+      const auto found = updates.find({ref.tensor, ref.replica});
+      held[ref.tensor].push_back({d, found == updates.end() ? 0 : found->second});
+    }
+  }
+  for (const auto& [tensor, holders] : held) {
+    int64_t total = 0;
+    for (const Held& one : holders) total += one.updates;
+    const bool enough = total == int64_t{program.updates} * std::ssize(holders);
+    for (const Held& one : holders) {
+      const bool left_out = one.updates == 0 && program.updates > 0;
+      if (one.updates == program.updates || (enough && !left_out)) continue;
+      verdict.Add({FindingKind::kUpdateMissing, static_cast<int32_t>(one.device),
+                   fmt::format("device {} ({}) updates {} {} times in the body, not {}", one.device,
+                               program.devices[one.device].name, program.tensor(tensor).name,
+                               one.updates, program.updates)});
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "program/lower/plan_layout.h"
 #include "program/lower/segment_maker.h"
+#include "program/lower/update_segments.h"
 
 namespace heddle {
 namespace {
@@ -295,51 +296,6 @@ class AsyncDevice {
   int64_t warm_;         // forwards ahead of backwards
 };
 
-// Segments that update the weights of each bucket: into the next version, or in place.
-std::vector<int32_t> AddUpdates(const Graph& graph, const PlanLayout& layout, bool versioned,
-                                SegmentMaker& maker) {
-  std::vector<int32_t> updates;
-  for (size_t b = 0; b < layout.buckets.size(); ++b) {
-    Segment update;
-    update.name = fmt::format("U{}", b);
-    update.phase = SegmentPhase::kUpdate;
-    for (const int32_t p : layout.buckets[b].parameters) {
-      const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
-      update.ops.push_back(maker.OpOf(parameter.update));
-      maker.AddPort(update, parameter.gradient, PortUse::kConsume);
-      maker.AddPort(update, parameter.tensor, versioned ? PortUse::kRead : PortUse::kChange);
-      if (versioned) {
-        update.ports.back().versioned = true;
-        maker.AddPort(update, parameter.tensor, PortUse::kWrite);
-        update.ports.back().versioned = true;
-        update.ports.back().version_offset = 1;
-      }
-      for (const TensorId state : parameter.states) maker.AddPort(update, state, PortUse::kChange);
-    }
-    updates.push_back(maker.tables().AddSegment(std::move(update)));
-  }
-  return updates;
-}
-
-// A weight of two stages would have to be summed between them, which have different microbatches at
-// work.
-Status CheckShared(const Plan& plan, const Graph& graph, const PlanLayout& layout) {
-  for (const GradientBucket& bucket : layout.buckets) {
-    for (size_t s = 0; s < layout.pipelines[0].devices.size(); ++s) {
-      const std::vector<int32_t>& stage = layout.pipelines[0].devices[s];
-      const bool mine = std::find(stage.begin(), stage.end(), bucket.group[0]) != stage.end();
-      if (!mine || bucket.group.size() == stage.size()) continue;
-      const Parameter& parameter = graph.parameters()[static_cast<size_t>(bucket.parameters[0])];
-      return Infeasible(plan.strategy,
-                        fmt::format("{} is shared by stage {} and another",
-                                    graph.tensor(parameter.tensor).name, s),
-                        "stages of an asynchronous pipeline cannot share weights; most models "
-                        "have tied=0");
-    }
-  }
-  return Ok();
-}
-
 }  // namespace
 
 AsyncEnds EndsOf(const Plan& plan) {
@@ -351,7 +307,7 @@ AsyncEnds EndsOf(const Plan& plan) {
 
 Result<Program> LowerAsync(const Plan& plan, const Graph& graph, Program program) {
   const PlanLayout layout = LayOut(plan, graph);
-  HEDDLE_RETURN_IF_ERROR(CheckShared(plan, graph, layout));
+  HEDDLE_RETURN_IF_ERROR(CheckNotShared(plan, graph, layout));
   const bool versioned = plan.async->versions != WeightVersions::kNone;
   program.layers = layout.chain.size();
   program.microbatch_rows = layout.microbatch_rows;
@@ -368,7 +324,7 @@ Result<Program> LowerAsync(const Plan& plan, const Graph& graph, Program program
       for (const TensorId state : parameter.states) device.holds.push_back(maker.Plain(state));
     }
   }
-  const std::vector<int32_t> updates = AddUpdates(graph, layout, versioned, maker);
+  const std::vector<int32_t> updates = AddUpdates(graph, layout, maker);
   const PipelineLayout& pipeline = layout.pipelines[0];
   AddChannels(pipeline, program);
   for (size_t s = 0; s < pipeline.devices.size(); ++s) {

@@ -9,9 +9,11 @@
 #include <tuple>
 
 #include "program/lower/async_lower.h"
+#include "program/lower/local_lower.h"
 #include "program/lower/plan_layout.h"
 #include "program/lower/segment_maker.h"
 #include "program/lower/spmd_lower.h"
+#include "program/lower/update_segments.h"
 
 namespace heddle {
 namespace {
@@ -417,26 +419,6 @@ class DeviceLowering {
   std::set<Key> sent_;  // with a split backward: gradients sent on
 };
 
-// Segments that update the parameters of each bucket.
-std::vector<int32_t> AddUpdates(const Graph& graph, const PlanLayout& layout, SegmentMaker& maker) {
-  std::vector<int32_t> updates;
-  for (size_t b = 0; b < layout.buckets.size(); ++b) {
-    Segment update;
-    update.name = fmt::format("U{}", b);
-    update.phase = SegmentPhase::kUpdate;
-    for (const int32_t p : layout.buckets[b].parameters) {
-      const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
-      update.ops.push_back(maker.OpOf(parameter.update));
-      maker.AddPort(update, parameter.gradient, PortUse::kConsume);
-      maker.AddPort(update, parameter.tensor, PortUse::kChange);
-      for (const TensorId state : parameter.states) maker.AddPort(update, state, PortUse::kChange);
-    }
-    if (graph.clip_norm().valid()) maker.AddPort(update, graph.clip_norm(), PortUse::kRead);
-    updates.push_back(maker.tables().AddSegment(std::move(update)));
-  }
-  return updates;
-}
-
 void AddDevices(const Graph& graph, const PlanLayout& layout, SegmentMaker& maker,
                 Program& program) {
   for (size_t d = 0; d < layout.device_names.size(); ++d) {
@@ -463,6 +445,7 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.updates = 1;
   if (plan.spmd) return LowerSpmd(plan, graph, options, std::move(program));
   if (plan.async) return LowerAsync(plan, graph, std::move(program));
+  if (plan.local) return LowerLocal(plan, graph, std::move(program));
   const PlanLayout layout = LayOut(plan, graph);
   const auto lanes = static_cast<double>(2 * layout.chain.layers.size() * layout.most_crossing);
   constexpr double kMostTags = 1 << 30;  // larger ones are for the runtime itself

@@ -1,5 +1,7 @@
 #include "program/lower/plan_layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -164,6 +166,23 @@ void AddChannels(const PipelineLayout& pipeline, Program& program) {
     if (a == b || !done.emplace(a, b).second) continue;
     program.channels.push_back({{pipeline.devices[a], pipeline.devices[b]}, false});
   }
+}
+
+Status CheckNotShared(const Plan& plan, const Graph& graph, const PlanLayout& layout) {
+  for (const GradientBucket& bucket : layout.buckets) {
+    for (size_t s = 0; s < layout.pipelines[0].devices.size(); ++s) {
+      const std::vector<int32_t>& stage = layout.pipelines[0].devices[s];
+      const bool mine = std::find(stage.begin(), stage.end(), bucket.group[0]) != stage.end();
+      if (!mine || bucket.group.size() == stage.size()) continue;
+      const Parameter& parameter = graph.parameters()[static_cast<size_t>(bucket.parameters[0])];
+      return Infeasible(plan.strategy,
+                        fmt::format("{} is shared by stage {} and another",
+                                    graph.tensor(parameter.tensor).name, s),
+                        "stages that update on their own cannot share weights; most models "
+                        "have tied=0");
+    }
+  }
+  return Ok();
 }
 
 PlanLayout LayOut(const Plan& plan, const Graph& graph) {

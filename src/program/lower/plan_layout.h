@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "model/layer_chain.h"
 #include "program/lower/chunk_segments.h"
 #include "program/lower/gradient_buckets.h"
@@ -57,6 +58,10 @@ struct PlanLayout {
 
 // One between every two stages that exchange messages.
 void AddChannels(const PipelineLayout& pipeline, Program& program);
+
+// An error if two stages of the only pipeline share a weight. Its gradient would have to be summed
+// between them, which have different microbatches at work where nobody waits.
+Status CheckNotShared(const Plan& plan, const Graph& graph, const PlanLayout& layout);
 
 // REQUIRES: ValidatePlan(plan) is ok for this graph.
 PlanLayout LayOut(const Plan& plan, const Graph& graph);

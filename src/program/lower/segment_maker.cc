@@ -71,12 +71,7 @@ int32_t SegmentMaker::SegmentFor(const SegmentPlace& place) {
   for (const OpId op : made.ops) segment.ops.push_back(OpOf(op));
   segment.ports.reserve(made.ports.size());
   for (const TensorPort& tensor_port : made.ports) {
-    const Tensor& tensor = g_.tensor(tensor_port.tensor);
-    Port port;
-    port.tensor = TensorOf(tensor_port.tensor);
-    port.use = tensor_port.use;
-    port.per_microbatch = PerMicrobatch(tensor);
-    port.versioned = versioned_ && tensor.role == Role::kParameter;
+    Port port = PortOf(tensor_port.tensor, tensor_port.use);
     port.slice = RowsSlice(tensor_port.tensor, place.rows);
     port.form = FormOf(chunk, tensor_port.tensor);
     segment.ports.push_back(port);
@@ -104,11 +99,20 @@ bool PerMicrobatch(const Tensor& tensor) {
          tensor.role == Role::kInput || tensor.role == Role::kLoss;
 }
 
-void SegmentMaker::AddPort(Segment& segment, TensorId tensor, PortUse use) {
+Port SegmentMaker::PortOf(TensorId tensor, PortUse use) {
+  const Role role = g_.tensor(tensor).role;
   Port port;
   port.tensor = TensorOf(tensor);
   port.use = use;
-  segment.ports.push_back(port);
+  port.per_microbatch = PerMicrobatch(g_.tensor(tensor));
+  port.versioned = versioned_ && role == Role::kParameter;
+  port.per_replica = replicated_ && (role == Role::kParameter || role == Role::kState ||
+                                     role == Role::kWeightGradient);
+  return port;
+}
+
+void SegmentMaker::AddPort(Segment& segment, TensorId tensor, PortUse use) {
+  segment.ports.push_back(PortOf(tensor, use));
 }
 
 // F2, B2.1 (second part of backward), F0c1 (second chunk), p1.F0 (second pipeline), and the rows

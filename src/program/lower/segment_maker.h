@@ -36,6 +36,9 @@ class SegmentMaker {
 
   // From now on segments read the version of a weight that their instruction names.
   void VersionWeights() { versioned_ = true; }
+  bool versioned() const { return versioned_; }
+  // From now on weights, their gradients and states are those of the instruction's replica.
+  void ReplicateWeights() { replicated_ = true; }
 
   // The Program's tensor: the graph's, with the rows of the largest microbatch.
   int32_t TensorOf(TensorId id);
@@ -56,6 +59,7 @@ class SegmentMaker {
   };
 
   std::string NameFor(const SegmentPlace& place) const;
+  Port PortOf(TensorId tensor, PortUse use);
   const Scratch& ScratchFor(const SegmentPlace& place);
 
   const Graph& g_;
@@ -63,6 +67,7 @@ class SegmentMaker {
   ProgramTables tables_;
   int64_t most_rows_ = 0;
   bool versioned_ = false;
+  bool replicated_ = false;
   std::vector<int32_t> tensors_;  // by the graph's id; -1: not made yet
   std::vector<SegmentOp> ops_;
   std::map<SegmentPlace, int32_t> segments_;

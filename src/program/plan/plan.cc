@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "program/plan/spmd_check.h"
@@ -92,7 +93,72 @@ Status ValidateAsync(const Plan& plan, const std::string& where) {
   return Ok();
 }
 
+// Whole replicas, one device each, or one pipeline for all of them; an update at a time.
+Status ValidateLocal(const Plan& plan, const std::string& where) {
+  const std::string field = where + ": local.steps";
+  const std::vector<int64_t>& steps = plan.local->steps;
+  const bool whole = plan.pipelines.size() > 1;
+  if (steps.empty()) return BadInput(field, "is empty", "a number of local updates per replica");
+  for (const int64_t count : steps) {
+    if (count < 1) return BadInput(field, "has a replica without updates", "1 or more for each");
+  }
+  if (plan.local->updates() % std::ssize(steps) != 0) {
+    return BadInput(field,
+                    fmt::format("{} updates are not the same number for each of {} replicas on "
+                                "average",
+                                plan.local->updates(), steps.size()));
+  }
+  if (whole && plan.pipelines.size() != steps.size()) {
+    return BadInput(
+        field, fmt::format("has {} numbers for {} replicas", steps.size(), plan.pipelines.size()));
+  }
+  const bool equal =
+      std::all_of(steps.begin(), steps.end(), [&](int64_t count) { return count == steps[0]; });
+  if (!whole && !equal) {
+    return BadInput(field, "differ", "replicas that share a pipeline take turns");
+  }
+  if (!whole && plan.microbatches != 1) {
+    return BadInput(where + ": microbatches", "an update of a shared pipeline is one microbatch");
+  }
+  const WorkOrder expected = ForwardsAndBackwardsInTurn(plan.microbatches);
+  for (size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const std::vector<StagePlan>& stages = plan.pipelines[p].stages;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const std::string place = fmt::format("{}: pipelines[{}].stages[{}]", where, p, s);
+      if (whole && stages.size() != 1) return BadInput(place, "a replica has one stage");
+      if (stages[s].devices.size() != 1) return BadInput(place, "has more than one device");
+      if (stages[s].chunks.size() != 1) return BadInput(place, "has more than one run of layers");
+      if (stages[s].recompute) return BadInput(place, "recomputes", "local updates cannot");
+      if (stages[s].order == expected) continue;
+      return BadInput(place + ".order", "is not each forward followed by its backward",
+                      "the order of local updates is fixed");
+    }
+  }
+  if (plan.clip <= 0) return Ok();
+  return BadInput(where + ": clip", "replicas update without waiting for each other",
+                  "clipping needs all gradients at once; leave it out");
+}
+
 }  // namespace
+
+int64_t LocalPlan::updates() const {
+  return std::accumulate(steps.begin(), steps.end(), int64_t{0});
+}
+
+std::vector<LocalUpdate> UpdatesInTurn(const LocalPlan& local) {
+  std::vector<LocalUpdate> updates;
+  for (size_t r = 0; r < local.steps.size(); ++r) {
+    for (int32_t step = 0; step < local.steps[r]; ++step) {
+      updates.push_back({static_cast<int32_t>(r), step});
+    }
+  }
+  // Update h of H is in the middle of its part of the round, (2h + 1) / 2H.
+  std::stable_sort(updates.begin(), updates.end(), [&](const LocalUpdate& a, const LocalUpdate& b) {
+    return (2 * a.step + 1) * local.steps[static_cast<size_t>(b.replica)] <
+           (2 * b.step + 1) * local.steps[static_cast<size_t>(a.replica)];
+  });
+  return updates;
+}
 
 std::string_view NameOf(WeightVersions versions) {
   switch (versions) {
@@ -166,6 +232,7 @@ Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
     return CheckMesh(*plan.spmd, where + ": spmd");
   }
   if (plan.async) HEDDLE_RETURN_IF_ERROR(ValidateAsync(plan, where));
+  if (plan.local) HEDDLE_RETURN_IF_ERROR(ValidateLocal(plan, where));
   std::set<std::string> used;
   std::vector<int> done(static_cast<size_t>(plan.microbatches), 0);
   for (size_t p = 0; p < plan.pipelines.size(); ++p) {
@@ -199,7 +266,8 @@ Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
     HEDDLE_RETURN_IF_ERROR(TimesOf(pipeline, fmt::format("{}: pipelines[{}]", where, p)));
     for (const int32_t m : microbatches) ++done[static_cast<size_t>(m)];
   }
-  for (size_t m = 0; m < done.size(); ++m) {
+  for (size_t m = 0; m < done.size() && !plan.local;
+       ++m) {  // replicas each have batches of their own
     if (done[m] == 1) continue;
     return BadInput(where, fmt::format("microbatch {} is processed {} times", m, done[m]),
                     "every microbatch goes through exactly one pipeline");

@@ -63,6 +63,16 @@ struct AsyncPlan {
   WeightVersions versions = WeightVersions::kStash;
 };
 
+// Replicas of the model go their own way for some updates, a round, and are averaged, each with the
+// weight of its samples. Replica r is pipeline r, one device; or, where there is one pipeline, all
+// are multiplexed over it: the updates of a round take turns, microbatch m that of replica m modulo
+// their number. The batch is what one local update sees.
+struct LocalPlan {
+  std::vector<int64_t> steps;  // local updates of a round, by replica
+
+  int64_t updates() const;  // of a round, all replicas
+};
+
 // What the simulator said of the plan, and how much better it could be.
 struct Estimate {
   double iteration_seconds = 0;
@@ -116,11 +126,24 @@ struct Plan {
   std::vector<PipelinePlan> pipelines;
   std::optional<SpmdPlan> spmd;    // given: there are no pipelines
   std::optional<AsyncPlan> async;  // given: one pipeline, and orders of one body (docs/async.md)
+  std::optional<LocalPlan> local;  // given: orders are of one local update (docs/async.md)
   Estimate estimate;
   SearchReport search;
 
   int devices_used() const;
+  // Batches that one iteration, a body of the Program, goes through.
+  int64_t batches_per_iteration() const { return local ? local->updates() : 1; }
 };
+
+// Of an update of a LocalSGD round: whose it is, and which of its own. In the order in which they
+// would be done if all replicas took the same time for a round.
+struct LocalUpdate {
+  int32_t replica = 0;
+  int32_t step = 0;
+
+  auto operator<=>(const LocalUpdate&) const = default;
+};
+std::vector<LocalUpdate> UpdatesInTurn(const LocalPlan& local);
 
 // How many updates older than its own step the weights are that a layer reads.
 struct LayerAge {

@@ -160,6 +160,20 @@ Status ReadPipelines(const JsonField& json, Plan& plan) {
   return Ok();
 }
 
+Status ReadLocal(const JsonField& json, Plan& plan) {
+  HEDDLE_ASSIGN(const JsonField local, json.Object("local"));
+  HEDDLE_RETURN_IF_ERROR(local.OnlyKeys({"steps"}));
+  HEDDLE_ASSIGN(const JsonField steps, local.Array("steps"));
+  plan.local.emplace();
+  int64_t left = kMostItems;
+  for (size_t r = 0; r < steps.size(); ++r) {
+    HEDDLE_ASSIGN(const int64_t count, steps.Element(r).AsInt(1, left));
+    left -= count;
+    plan.local->steps.push_back(count);
+  }
+  return Ok();
+}
+
 Status ReadSpmd(const JsonField& json, Plan& plan) {
   HEDDLE_ASSIGN(const JsonField spmd, json.Object("spmd"));
   HEDDLE_ASSIGN(const Graph graph, GraphOf(plan));
@@ -197,6 +211,7 @@ Json PlanToJson(const Plan& plan) {
     json["spmd"] = SpmdToJson(*plan.spmd, GraphOf(plan).value());
   } else {
     if (plan.async) json["async"] = {{"versions", NameOf(plan.async->versions)}};
+    if (plan.local) json["local"] = {{"steps", plan.local->steps}};
     json["pipelines"] = Json::array();
     for (const PipelinePlan& pipeline : plan.pipelines) {
       Json stages = Json::array();
@@ -250,6 +265,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "devices_used",
                                         "pipelines",
                                         "async",
+                                        "local",
                                         "spmd",
                                         "memory",
                                         "search",
@@ -281,6 +297,9 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   if (json.Has("spmd") && json.Has("pipelines")) {
     return json.Bad("has both pipelines and an SPMD program", "leave one of them out");
   }
+  if (json.Has("async") + json.Has("local") + json.Has("spmd") > 1) {
+    return json.Bad("is of several kinds", "one of \"async\", \"local\" and \"spmd\"");
+  }
   if (json.Has("async")) {
     HEDDLE_ASSIGN(const JsonField async, json.Object("async"));
     HEDDLE_RETURN_IF_ERROR(async.OnlyKeys({"versions"}));
@@ -288,6 +307,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                   Named(async, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw"));
     plan.async = AsyncPlan{versions};
   }
+  if (json.Has("local")) HEDDLE_RETURN_IF_ERROR(ReadLocal(json, plan));
   HEDDLE_RETURN_IF_ERROR(json.Has("spmd") ? ReadSpmd(json, plan) : ReadPipelines(json, plan));
   HEDDLE_ASSIGN(plan.estimate, EstimateFromJson(json));
   HEDDLE_ASSIGN(plan.search, SearchFromJson(json));

@@ -229,6 +229,20 @@ Status ProgramParser::ParseTensor(LineWords& w) {
   return Ok();
 }
 
+namespace {
+
+// A finite number of 0 or more.
+Result<double> NotNegative(LineWords& w, const char* what, const char* example) {
+  HEDDLE_ASSIGN(const std::string_view text, w.Word(what));
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = code == std::errc() && end == text.data() + text.size();
+  if (whole && std::isfinite(value) && value >= 0) return value;
+  return w.Bad(fmt::format("\"{}\" is not {}", text, what), example);
+}
+
+}  // namespace
+
 Status ProgramParser::ParseSegment(LineWords& w) {
   Segment segment;
   HEDDLE_ASSIGN(segment.name, w.Word("a segment's name"));
@@ -256,14 +270,11 @@ Status ProgramParser::ParseSegment(LineWords& w) {
   }
   segment.recompute = w.Accept("recompute");
   segment.joint = w.Accept("joint");
+  if (w.Accept("scale")) {
+    HEDDLE_ASSIGN(segment.scale, NotNegative(w, "a factor", "e.g. scale 0.5"));
+  }
   if (w.Accept("time")) {
-    HEDDLE_ASSIGN(const std::string_view text, w.Word("seconds"));
-    double seconds = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(seconds) ||
-        seconds < 0) {
-      return w.Bad(fmt::format("\"{}\" is not a time", text), "e.g. time 0.001 s");
-    }
+    HEDDLE_ASSIGN(const double seconds, NotNegative(w, "a time", "e.g. time 0.001 s"));
     HEDDLE_RETURN_IF_ERROR(w.Expect("s"));
     segment.time = Seconds{seconds};
   }

@@ -111,6 +111,7 @@ class Printer {
       if (segment.rows.size() > 0) Put(" rows {}:{}", segment.rows.begin, segment.rows.end);
       if (segment.recompute) Put(" recompute");
       if (segment.joint) Put(" joint");
+      if (segment.scale != 1) Put(" scale {}", ExactNumber(segment.scale));
       if (segment.time) Put(" time {} s", ExactNumber(segment.time->value));
       if (segment.scratch.value != 0) Put(" scratch {}", segment.scratch.value);
       if (segment.first_scratch.value != 0) Put(" first {}", segment.first_scratch.value);

@@ -18,7 +18,8 @@ namespace heddle {
 struct KernelContext {
   int64_t batch = 1;            // samples per update over all devices: losses divide by it
   double learning_rate = 1e-3;  //
-  int64_t step = 0;             // optimizer steps done before this one
+  int64_t step = 0;             // of the run
+  int64_t update = 0;           // updates of these weights before this one
   uint64_t seed = 1;            // dropout
   int64_t first_sample = 0;     // of the step's batch, the first row here
   // Of a shard: the part that is here of each of the op's letters, all of it otherwise.

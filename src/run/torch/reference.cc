@@ -16,7 +16,7 @@ at::Tensor BatchOf(const Graph& graph, TensorId input, const TrainOptions& optio
   return ToTensor(values, tensor.shape, dtype);
 }
 
-NormalisationGroups GroupsOf(const Program& program) {
+NormalisationGroups GroupsOf(const Program& program, int64_t batch) {
   std::vector<int64_t> first_row = {0};
   for (const int64_t rows : program.microbatch_rows) first_row.push_back(first_row.back() + rows);
   NormalisationGroups groups(static_cast<size_t>(program.layers));
@@ -26,7 +26,7 @@ NormalisationGroups GroupsOf(const Program& program) {
       const Segment& segment = program.segment(in.target);
       if (segment.phase != SegmentPhase::kForward || segment.recompute) continue;
       const int64_t m = in.microbatch.value(0) % std::ssize(program.microbatch_rows);
-      const int64_t first = first_row[static_cast<size_t>(m)];
+      const int64_t first = first_row[static_cast<size_t>(m)] % batch;
       const Range rows{first + segment.rows.begin, first + segment.rows.end};
       for (int32_t layer = segment.first_layer; layer <= segment.last_layer; ++layer) {
         groups[static_cast<size_t>(layer)].push_back(rows);
@@ -56,8 +56,16 @@ class DirectTraining {
     }
   }
 
+  // Which batch of the data it sees, and what it counts as.
+  struct Place {
+    int64_t batch;
+    int64_t step;          // of the run
+    int64_t update;        // of these weights
+    int64_t first_sample;  // of the step
+  };
+
   // Returns the loss.
-  double Step(int64_t step) {
+  double Step(const Place& place) {
     values_ = kept_;  // the same storage: updates are in place
     if (!ages_.empty()) {
       for (const Parameter& parameter : g_.parameters()) {
@@ -66,12 +74,14 @@ class DirectTraining {
     }
     for (size_t t = 0; t < g_.tensors().size(); ++t) {
       const TensorId id{static_cast<int32_t>(t)};
-      if (g_.tensor(id).role == Role::kInput) values_[id] = BatchOf(g_, id, options_, step);
+      if (g_.tensor(id).role == Role::kInput) values_[id] = BatchOf(g_, id, options_, place.batch);
     }
     context_.batch = g_.batch();
     context_.learning_rate =
-        options_.schedule.At(step, options_.total_steps, options_.learning_rate);
-    context_.step = step;
+        options_.schedule.At(place.step, options_.total_steps, options_.learning_rate);
+    context_.step = place.step;
+    context_.update = place.update;
+    context_.first_sample = place.first_sample;
     context_.seed = options_.seed;
     context_.dtype = ScalarOf(options_.dtype);
     double loss = 0;
@@ -88,6 +98,24 @@ class DirectTraining {
   }
 
   const at::Tensor& value(TensorId id) const { return values_.at(id); }
+
+  // Everything that is kept becomes the mean over all.
+  static void Average(std::vector<DirectTraining>& all, const std::vector<double>& shares) {
+    for (const auto& [id, first] : all[0].kept_) {
+      at::Tensor mean = at::zeros_like(first);
+      for (size_t r = 0; r < all.size(); ++r) mean.add_(all[r].kept_.at(id), shares[r]);
+      for (DirectTraining& one : all) one.kept_.at(id).copy_(mean);
+    }
+  }
+
+  Trained Left() const {
+    Trained trained;
+    for (const Parameter& parameter : g_.parameters()) {
+      trained.gradients[g_.tensor(parameter.gradient).name] = value(parameter.gradient);
+      trained.parameters[g_.tensor(parameter.tensor).name] = value(parameter.tensor);
+    }
+    return trained;
+  }
 
  private:
   // A value per group of rows: a statistic of the batch.
@@ -153,12 +181,45 @@ class DirectTraining {
 
 Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t steps,
                       const NormalisationGroups& groups, const std::vector<LayerAge>& ages) {
-  Trained trained;
   DirectTraining training(graph, options, groups, ages);
-  for (int64_t step = 0; step < steps; ++step) trained.losses.push_back(training.Step(step));
-  for (const Parameter& parameter : graph.parameters()) {
-    trained.gradients[graph.tensor(parameter.gradient).name] = training.value(parameter.gradient);
-    trained.parameters[graph.tensor(parameter.tensor).name] = training.value(parameter.tensor);
+  std::vector<double> losses;
+  for (int64_t step = 0; step < steps; ++step) {
+    losses.push_back(training.Step({step, step, step, 0}));
+  }
+  Trained trained = training.Left();
+  trained.losses = std::move(losses);
+  return trained;
+}
+
+std::vector<Trained> TrainLocally(const Graph& graph, const TrainOptions& options, int64_t rounds,
+                                  const NormalisationGroups& groups, const LocalPlan& local) {
+  const auto replicas = local.steps.size();
+  const std::vector<LayerAge> ages;
+  std::vector<DirectTraining> all;
+  std::vector<double> shares;
+  for (const int64_t steps : local.steps) {
+    all.emplace_back(graph, options, groups, ages);
+    shares.push_back(static_cast<double>(steps) / static_cast<double>(local.updates()));
+  }
+  const std::vector<LocalUpdate> turns = UpdatesInTurn(local);
+  const auto count = static_cast<int64_t>(turns.size());
+  const int64_t steps_per_round = count / static_cast<int64_t>(replicas);
+  std::vector<double> losses(static_cast<size_t>(rounds * steps_per_round), 0);
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int64_t u = 0; u < count; ++u) {
+      const auto [replica, own] = turns[static_cast<size_t>(u)];
+      const int64_t step = round * steps_per_round + u * steps_per_round / count;
+      const int64_t update = round * local.steps[static_cast<size_t>(replica)] + own;
+      const double loss = all[static_cast<size_t>(replica)].Step(
+          {round * count + u, step, update, u * graph.batch()});
+      losses[static_cast<size_t>(step)] += loss / static_cast<double>(replicas);
+    }
+    DirectTraining::Average(all, shares);
+  }
+  std::vector<Trained> trained;
+  for (const DirectTraining& one : all) {
+    trained.push_back(one.Left());
+    trained.back().losses = losses;
   }
   return trained;
 }

@@ -1,5 +1,5 @@
 // Reference: plain training on one device, written directly on the Graph. What Programs must equal:
-// synchronous ones as it is, asynchronous ones with delayed reads.
+// synchronous ones as it is, asynchronous ones with delayed reads, LocalSGD with averages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,14 +26,21 @@ struct Trained {
 // the batch is another function, so the reference must know the parts. Empty: all rows at once.
 using NormalisationGroups = std::vector<std::vector<Range>>;
 
-// Those of a Program: what its forward segments compute at once.
-NormalisationGroups GroupsOf(const Program& program);
+// Those of a Program: what its forward segments compute at once. `batch` is what an update sees:
+// where the body has several, rows are counted from the first of each.
+NormalisationGroups GroupsOf(const Program& program, int64_t batch);
 
 // The whole batch at once: the graph's ops in order, once per step, on synthetic data. With `ages`,
 // by layer, ops read weights that are so many updates old (or the first, before there are as many).
 Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t steps,
                       const NormalisationGroups& groups = {},
                       const std::vector<LayerAge>& ages = {});
+
+// LocalSGD: every replica takes its steps of a round on batches of its own, in turn, then all
+// become the average, each with the weight of its steps. By replica; the losses are of all
+// together.
+std::vector<Trained> TrainLocally(const Graph& graph, const TrainOptions& options, int64_t rounds,
+                                  const NormalisationGroups& groups, const LocalPlan& local);
 
 // The input's samples of a step, whole batch.
 at::Tensor BatchOf(const Graph& graph, TensorId input, const TrainOptions& options, int64_t step);

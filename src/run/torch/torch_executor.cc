@@ -126,6 +126,8 @@ TorchExecutor::TorchExecutor(const Program& program, int32_t device, const Graph
     first_row_.push_back(row);
     row += rows;
   }
+  loss_share_ = static_cast<double>(graph.batch() * StepsPerBody(program)) /
+                static_cast<double>(program.samples());
   for (const BufferRef& ref : program.devices[static_cast<size_t>(device)].holds) {
     const TensorId id = graph_tensor_[static_cast<size_t>(ref.tensor)];
     const auto given = values.find(graph.tensor(id).name);
@@ -254,12 +256,11 @@ at::Tensor TorchExecutor::LoadInput(TensorId id, const Slice& slice, int64_t fir
 // The samples that a port means.
 at::Tensor TorchExecutor::LoadInput(const CompiledPort& port, const Segment& segment,
                                     const Instruction& in, int64_t i) {
-  const int64_t step = StepOf(p_, in, i);
   Slice slice = *port.slice;
   // Without a slice of its own the port means the segment's rows.
   if (!segment.joint) slice[0] = segment.rows;
   const int64_t first = FirstSample(segment, in, i) + slice[0].begin - segment.rows.begin;
-  return LoadInput(port.tensor, slice, first, step);
+  return LoadInput(port.tensor, slice, first, BodyOf(p_, in, i));
 }
 
 at::ScalarType TorchExecutor::ScalarOf(TensorId tensor) const {
@@ -316,7 +317,7 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
     at::Tensor& value = live[at.place];
     if (at.role == Role::kLoss) {
       const std::lock_guard lock(losses_mutex_);
-      losses_[options_.first_step + StepOf(p_, in, i)] += value.item<double>();
+      losses_[options_.first_step + StepOf(p_, in, i)] += value.item<double>() * loss_share_;
       continue;
     }
     const BufferRef ref = BufferOf(port, in);
@@ -334,6 +335,13 @@ std::vector<at::Tensor> TorchExecutor::RunOp(const Op& op, std::vector<at::Tenso
   return outputs;
 }
 
+// Replicas that go their own way for a while count their own updates: a version says which it is.
+int64_t TorchExecutor::UpdateNumber(const Instruction& in, int64_t i) const {
+  if (!in.version.present()) return options_.first_step + StepOf(p_, in, i);
+  const int64_t per_body = std::max(1, in.version.coefficient);
+  return options_.first_step / StepsPerBody(p_) * per_body + in.version.value(i);
+}
+
 void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   const c10::InferenceMode no_autograd;
   const MemoryScope scope(memory_.get());
@@ -344,6 +352,7 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   KernelContext context;
   context.batch = g_.batch();
   context.step = options_.first_step + StepOf(p_, in, i);
+  context.update = UpdateNumber(in, i);
   context.learning_rate =
       options_.schedule.At(context.step, options_.total_steps, options_.learning_rate);
   context.training = options_.training;
@@ -395,7 +404,8 @@ void TorchExecutor::Move(const Segment& segment, const CompiledSegment& compiled
                                    : Whole(BufferOf(port, in), source.slice, i);
       const Slice common = Intersection(*source.slice, *target.slice);
       if (ElementsOf(common) > 0) {
-        Narrow(sum, *target.slice, common).add_(Narrow(value, *source.slice, common));
+        Narrow(sum, *target.slice, common)
+            .add_(Narrow(value, *source.slice, common), segment.scale);
       }
       if (port.use == PortUse::kConsume) Free(BufferOf(port, in), i);
     }

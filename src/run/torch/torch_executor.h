@@ -115,7 +115,9 @@ class TorchExecutor final : public Executor {
             int64_t i);
   std::vector<Payload> MakeBlocks(const BufferRef& ref, const Slice& whole,
                                   const std::vector<Slice>& blocks, int64_t i);
-  // The first sample of a segment's rows, within its step's batch.
+  // How many updates its weights had before.
+  int64_t UpdateNumber(const Instruction& in, int64_t i) const;
+  // The first sample of a segment's rows, within its body's batch.
   int64_t FirstSample(const Segment& segment, const Instruction& in, int64_t i) const;
   std::vector<at::Tensor> TakeInputs(const Segment& segment, const CompiledSegment& compiled,
                                      const Instruction& in, int64_t i);
@@ -131,8 +133,9 @@ class TorchExecutor final : public Executor {
   const Graph& g_;
   const DataSource& data_;
   TrainOptions options_;
-  std::vector<TensorId> graph_tensor_;                      // by Program tensor
-  std::vector<int64_t> first_row_;                          // by microbatch of the body
+  std::vector<TensorId> graph_tensor_;  // by Program tensor
+  std::vector<int64_t> first_row_;      // by microbatch of the body
+  double loss_share_ = 1;  // of a batch in the loss of a step, which may have one per replica
   std::map<std::pair<int32_t, int32_t>, SlicePtr> slices_;  // by tensor and slice
   std::unordered_map<BufferKey, Buffer> buffers_;
   std::unordered_map<int32_t, CompiledSegment> compiled_;

@@ -89,6 +89,7 @@ class RankTrainer {
         listener_(listener),
         where_(where),
         progress_(progress),
+        per_body_(StepsPerBody(training.program)),
         outside_(StepsOutsideBody(training.program)) {}
 
   Result<RunResult> Run() {
@@ -126,7 +127,8 @@ class RankTrainer {
                                data_->Describe()));
     outcome_.first_step = done_;
     outcome_.directory = directory_->path();
-    outcome_.predicted_iteration_seconds = plan_.estimate.iteration_seconds;
+    outcome_.predicted_iteration_seconds =
+        plan_.estimate.iteration_seconds / static_cast<double>(per_body_);
     outcome_.timeline = EmptyTimeline(program_);
     return Ok();
   }
@@ -177,11 +179,19 @@ class RankTrainer {
     return next;
   }
 
-  // An asynchronous pipeline has to be filled and drained between two stops.
+  // An asynchronous pipeline has to be filled and drained between two stops, and rounds are whole.
   Status CheckParts() const {
-    if (outside_ == 0) return Ok();
+    if (outside_ == 0 && per_body_ == 1) return Ok();
     for (int64_t step = done_; step < config_.steps;) {
       const int64_t next = StopAfter(step);
+      if ((next - step) % per_body_ != 0) {
+        return BadInput("--steps",
+                        fmt::format("{} steps from {} to the next stop are not whole rounds",
+                                    next - step, step),
+                        fmt::format("replicas are averaged every {} steps; give multiples of that "
+                                    "for --steps, --eval-every and --save-every",
+                                    per_body_));
+      }
       if (next - step < outside_) {
         return BadInput(
             "--steps",
@@ -213,12 +223,13 @@ class RankTrainer {
         constexpr double kPartSeconds = 0.5;
         const double wanted = step_seconds_ > 0 ? kPartSeconds / step_seconds_ : 1;
         const int64_t until = StopAfter(done_);
-        order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, until - done_);
+        order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted) / per_body_ * per_body_,
+                                          per_body_, until - done_);
         // An asynchronous pipeline is drained after each part: parts must not depend on time.
         if (outside_ > 0) order.steps = until - done_;
         constexpr int64_t kToCalibrate = 3;
         if (emulation_ != nullptr && dilation_ == 0) {
-          order.steps = std::min(std::max(kToCalibrate, 2 * outside_), until - done_);
+          order.steps = std::min(std::max(kToCalibrate * per_body_, 2 * outside_), until - done_);
           if (until - done_ - order.steps < outside_) order.steps = until - done_;
         }
         order.dilation = dilation_;
@@ -235,7 +246,7 @@ class RankTrainer {
   Status RunPart(int64_t steps) {
     executor_->StartAt(done_, samples_);
     WorkerOptions options;
-    options.repetitions = steps - outside_;
+    options.repetitions = steps / per_body_ - outside_;
     options.first_step = done_;
     options.start = Clock::now();
     options.progress = progress_;
@@ -248,9 +259,10 @@ class RankTrainer {
       losses.push_back(executor_->TakeLoss(step));
     }
     const std::vector<double> sums = SumAtFirst(losses);
-    if (messages_.is_first()) HEDDLE_RETURN_IF_ERROR(LogPart(sums, EndsOf(events, steps)));
+    if (messages_.is_first())
+      HEDDLE_RETURN_IF_ERROR(LogPart(sums, EndsOf(events, steps / per_body_)));
     done_ += steps;
-    samples_ += steps * program_.samples();
+    samples_ += steps / per_body_ * program_.samples();
     events_ = std::move(events);
     if (emulation_ != nullptr && emulation_->dilation() == 0) Calibrate();
     return Ok();
@@ -278,12 +290,13 @@ class RankTrainer {
       all_work += values[1];
     }
     if (!messages_.is_first()) return;
-    const double step = plan_.estimate.iteration_seconds;
+    const double body = plan_.estimate.iteration_seconds;
+    const double step = body / static_cast<double>(per_body_);
     const double cores = std::max(1U, std::thread::hardware_concurrency());
     dilation_ =
         config_.dilate > 0
             ? config_.dilate
-            : std::max({kRoom * most, kLeastSeconds / step, kRoom * all_work / cores / step});
+            : std::max({kRoom * most, kLeastSeconds / step, kRoom * all_work / cores / body});
     seconds_.clear();
     listener_.note(
         fmt::format("time goes {:.3g} times slower, so that real work fits in", dilation_));
@@ -300,13 +313,13 @@ class RankTrainer {
     return sums;
   }
 
-  // When this device was done with each step.
-  std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t steps) const {
-    std::vector<double> ends(static_cast<size_t>(steps), 0);
+  // When this device was done with each body.
+  std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t bodies) const {
+    std::vector<double> ends(static_cast<size_t>(bodies), 0);
     const auto per_body = static_cast<int32_t>(program_.microbatch_rows.size());
     for (const TimelineEvent& event : events) {
-      const int32_t step = outside_ > 0 ? event.microbatch / per_body : event.repetition;
-      double& end = ends[static_cast<size_t>(step)];
+      const int32_t body = outside_ > 0 ? event.microbatch / per_body : event.repetition;
+      double& end = ends[static_cast<size_t>(body)];
       end = std::max(end, event.end.value);
     }
     return ends;
@@ -315,7 +328,9 @@ class RankTrainer {
   Status LogPart(const std::vector<double>& losses, const std::vector<double>& ends) {
     for (size_t k = 0; k < losses.size(); ++k) {
       const int64_t step = done_ + static_cast<int64_t>(k);
-      const double seconds = ends[k] - (k > 0 ? ends[k - 1] : 0);
+      const size_t body = k / static_cast<size_t>(per_body_);
+      const double seconds =
+          (ends[body] - (body > 0 ? ends[body - 1] : 0)) / static_cast<double>(per_body_);
       if (!outcome_.losses.empty()) seconds_.push_back(seconds);  // the first step is cold
       outcome_.losses.push_back(losses[k]);
       listener_.step(step + 1, config_.steps, losses[k], seconds);
@@ -328,7 +343,7 @@ class RankTrainer {
 
   // The mean loss over the samples held out, as many as fill whole batches.
   Status Evaluate() {
-    const int64_t batches = data_->validation_samples() / program_.samples();
+    const int64_t batches = data_->validation_samples() / forward_.samples();
     if (batches == 0) return Ok();
     TrainOptions options = options_;
     options.training = false;
@@ -482,7 +497,8 @@ class RankTrainer {
   const RunListener& listener_;
   const std::string& where_;
   WorkerProgress* progress_;
-  int64_t outside_;  // steps of each part before and after the body's repetitions
+  int64_t per_body_;  // steps: more than one in a round of LocalSGD
+  int64_t outside_;   // steps of each part before and after the body's repetitions
   TrainOptions options_;
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<TorchExecutor> executor_;
@@ -514,6 +530,7 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
   // Looking at held-out samples knows one version of the weights.
   Plan flushed = plan;
   flushed.async.reset();
+  if (flushed.local) std::fill(flushed.local->steps.begin(), flushed.local->steps.end(), 1);
   HEDDLE_ASSIGN(const Program whole, LowerPlan(flushed, graph));
   training.forward = ForwardOnly(whole);
   return training;

@@ -65,7 +65,7 @@ Tensors Momentum(const Call& c) {
 // Kingma, Ba 2015, with the usual constants; with decay, Loshchilov, Hutter 2019.
 Tensors Adam(const Call& c) {
   constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
-  const auto step = static_cast<double>(c.context.step + 1);
+  const auto step = static_cast<double>(c.context.update + 1);
   const double rate = c.context.learning_rate;
   const double bias1 = 1 - std::pow(kBeta1, step);
   const double bias2 = std::sqrt(1 - std::pow(kBeta2, step));

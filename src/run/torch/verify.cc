@@ -46,6 +46,12 @@ std::map<std::string, Slice> HeldParts(const Program& program, const Graph& grap
   return parts;
 }
 
+// One replica of its weights?
+bool HoldsOne(const DeviceProgram& device) {
+  return std::all_of(device.holds.begin(), device.holds.end(),
+                     [](const BufferRef& ref) { return ref.replica < 0; });
+}
+
 class Comparison {
  public:
   explicit Comparison(double tolerance) : tolerance_(tolerance) { result_.ok = true; }
@@ -82,20 +88,26 @@ Result<Verification> VerifyProgram(const Program& program, const Graph& graph,
   const std::unique_ptr<DataSource> data = MakeSyntheticData(graph, {.seed = train.seed});
   const Executors executors = MakeExecutors(program, graph, *data, train);
   HEDDLE_RETURN_IF_ERROR(RunThreads(program, options.steps, executors));
-  const int64_t steps = options.steps + StepsOutsideBody(program);
-  const Trained expected =
-      TrainDirectly(graph, options.train, steps, GroupsOf(program), options.ages);
+  const int64_t steps = options.steps * StepsPerBody(program) + StepsOutsideBody(program);
+  const NormalisationGroups groups = GroupsOf(program, graph.batch());
+  const std::vector<Trained> references =
+      options.local
+          ? TrainLocally(graph, options.train, options.steps, groups, *options.local)
+          : std::vector<Trained>{TrainDirectly(graph, options.train, steps, groups, options.ages)};
   Comparison comparison(options.tolerance);
   Verification& result = comparison.result();
   for (int64_t step = 0; step < steps; ++step) {
     double loss = 0;
     for (const auto& executor : executors) loss += executor->TakeLoss(step);
-    const double reference = expected.losses[static_cast<size_t>(step)];
+    const double reference = references[0].losses[static_cast<size_t>(step)];
     comparison.Add(std::abs(loss - reference) / std::max(std::abs(reference), 1e-30),
                    result.max_loss_error, fmt::format("loss of step {}", step));
   }
   for (size_t d = 0; d < executors.size(); ++d) {
     const std::string& device = program.devices[d].name;
+    // Replicas: one per device, or all on each, of which the last was updated last.
+    const bool whole = references.size() == executors.size() && HoldsOne(program.devices[d]);
+    const Trained& expected = whole ? references[d] : references.back();
     const std::map<std::string, Slice> parts = HeldParts(program, graph, d);
     for (const auto& [name, gradient] : executors[d]->gradients()) {
       comparison.Add(Difference(gradient, expected.gradients.at(name), parts.at(name)),

@@ -8,6 +8,7 @@
 // every gradient and parameter after the last. Synthetic data; fp64 by default.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace heddle {
 
 struct VerifyOptions {
   int64_t steps = 3;
-  std::vector<LayerAge> ages;  // of an asynchronous plan (plan.h); its ends are steps on top
-  double tolerance = 1e-9;     // relative to the largest element of the tensor compared
+  std::vector<LayerAge> ages;      // of an asynchronous plan (plan.h); its ends are steps on top
+  std::optional<LocalPlan> local;  // of a LocalSGD plan: `steps` are rounds
+  double tolerance = 1e-9;         // relative to the largest element of the tensor compared
   TrainOptions train;
 };
 

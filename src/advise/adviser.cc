@@ -1,0 +1,223 @@
+#include "advise/adviser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <thread>
+
+#include "base/text.h"
+#include "choose/planners.h"
+#include "lab/problems.h"
+#include "lab/race.h"
+#include "lab/theory.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int64_t kTicksPerBatch = 2;  // a forward and a backward
+
+double SecondsPerBatch(const Plan& plan) {
+  return plan.estimate.iteration_seconds / static_cast<double>(plan.batches_per_iteration());
+}
+
+// A kind of training: the planners that may make its plan, and who stands for it in the race.
+struct Kind {
+  std::string name;
+  std::vector<std::string> strategies;
+  std::string method;
+};
+
+std::vector<Kind> Kinds() {
+  Kind synchronous{"synchronous", {}, "gpipe"};
+  for (const Planner& planner : Planners()) {
+    if (planner.name != "async" && planner.name != "local") {
+      synchronous.strategies.push_back(planner.name);
+    }
+  }
+  return {synchronous, {"asynchronous", {"async"}, "pd"}, {"local", {"local"}, "local-plain"}};
+}
+
+// With one stage a pipeline is plain training, whatever its method.
+RaceEntrant EntrantOf(const Kind& kind, const Plan& plan, const PlanOptions& options) {
+  if (plan.async) {
+    static constexpr std::string_view kMethods[] = {"pd", "pd-vertical", "pd-nostash", "2bw"};
+    return {std::string(kMethods[static_cast<size_t>(plan.async->versions)]),
+            static_cast<int>(plan.pipelines[0].stages.size()), 1};
+  }
+  if (plan.local) return {kind.method, static_cast<int>(plan.local->steps.size()), options.every};
+  return {kind.method, 1, 1};
+}
+
+// The best plan of a kind, or why there is none.
+struct Considered {
+  Kind kind;
+  std::optional<Plan> plan;
+  std::string reason;
+};
+
+Result<Considered> BestOf(const Kind& kind, const Planning& planning,
+                          const AdviceOptions& options) {
+  Considered best{kind, std::nullopt, ""};
+  for (const std::string& strategy : kind.strategies) {
+    options.progress(fmt::format("planning {} …", strategy));
+    Result<Plan> plan = MakePlan(strategy, planning);
+    if (!plan.ok()) {
+      if (plan.error().kind != ErrorKind::kInfeasible) return plan.error();
+      if (best.reason.empty()) best.reason = plan.error().what;
+      continue;
+    }
+    const bool faster = !best.plan || SecondsPerBatch(plan.value()) < SecondsPerBatch(*best.plan);
+    if (faster) best.plan = std::move(plan).value();
+  }
+  return best;
+}
+
+// When a curve of equally distant points is at the target for good: never for one that is not at
+// the end.
+double ReachedAt(const std::vector<Interval>& curve, const TrialOptions& trial,
+                 double Interval::*loss, double target) {
+  size_t first = curve.size();
+  while (first > 0 && curve[first - 1].*loss <= target) --first;
+  if (first == curve.size()) return kNever;
+  return static_cast<double>(PointTick(trial, static_cast<int>(first))) / kTicksPerBatch;
+}
+
+Result<RaceEntry> RaceAlone(const Objective& objective, const RaceEntrant& entrant,
+                            const AdviceOptions& options, const TrialOptions& trial) {
+  RaceOptions race;
+  race.stages = {entrant.stages};
+  race.methods = {entrant.method};
+  race.noises = {options.noise};
+  race.trial = trial;
+  race.trial.every = entrant.every;
+  race.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.progress(fmt::format("racing {} …", entrant.method));
+  HEDDLE_ASSIGN(const Race run, RunRace(objective, race));
+  return run.entries[0];
+}
+
+std::string BatchesText(const Interval& batches) {
+  const auto one = [](double value) {
+    return std::isinf(value) ? std::string("never") : fmt::format("{:.0f}", value);
+  };
+  if (batches.low == batches.high) return one(batches.mean);
+  return fmt::format("{} [{}, {}]", one(batches.mean), one(batches.low), one(batches.high));
+}
+
+std::string LossText(const Interval& batches, double step) {
+  if (std::isinf(batches.mean)) return "not at the loss within the race";
+  return fmt::format("{} batches to the loss: {}", BatchesText(batches),
+                     ToText(Seconds{step * batches.mean}));
+}
+
+Result<std::vector<Progress>> ByBound(const std::vector<RaceEntrant>& entrants, int64_t batches) {
+  std::vector<Progress> progress;
+  for (const RaceEntrant& entrant : entrants) {
+    const bool local = entrant.every > 1 || entrant.method == "local-plain";
+    const double needed = local ? kNever : BatchesByBound(entrant.stages, batches);
+    progress.push_back({{needed, needed, needed}, 0});
+  }
+  return progress;
+}
+
+}  // namespace
+
+Result<std::vector<Progress>> MeasureProgress(const std::vector<RaceEntrant>& entrants,
+                                              const AdviceOptions& options) {
+  HEDDLE_ASSIGN(const auto objective, MakeProblem(options.evidence, {}));
+  TrialOptions trial;
+  trial.ticks = kTicksPerBatch * options.batches;
+  trial.points = 200;
+  std::vector<Progress> progress;
+  double target = 0;
+  for (const RaceEntrant& entrant : entrants) {
+    HEDDLE_ASSIGN(const RaceEntry entry, RaceAlone(*objective, entrant, options, trial));
+    if (progress.empty()) target = entry.curve[entry.curve.size() / 2].mean;
+    progress.push_back({{ReachedAt(entry.curve, trial, &Interval::mean, target),
+                         ReachedAt(entry.curve, trial, &Interval::low, target),
+                         ReachedAt(entry.curve, trial, &Interval::high, target)},
+                        entry.step_size});
+  }
+  return progress;
+}
+
+double BatchesByBound(int stages, int64_t batches) {
+  // In block updates: a batch updates every block once, and a block has its part of the gradient.
+  const auto bound = [](int count, double updates) {
+    BoundInputs inputs;
+    inputs.stages = count;
+    inputs.gradient = 1 / std::sqrt(static_cast<double>(count));
+    inputs.steps = updates * count;
+    const Accounting accounting = Accounting::kSharper;
+    return BoundAt(inputs, TunedStepWithStale(inputs, accounting), accounting).total();
+  };
+  const double target = bound(1, static_cast<double>(batches));
+  double low = 1, high = static_cast<double>(batches);
+  while (bound(stages, high) > target) high *= 2;
+  while (high - low > 0.5) {
+    const double middle = (low + high) / 2;
+    (bound(stages, middle) > target ? low : high) = middle;
+  }
+  return std::ceil(low);
+}
+
+Result<Plan> FastestStep(const Planning& planning, const AdviceOptions& options) {
+  HEDDLE_ASSIGN(Considered best, BestOf(Kinds()[0], planning, options));
+  if (best.plan) return *std::move(best.plan);
+  return Infeasible("auto", "no synchronous strategy fits; the first says: " + best.reason,
+                    "heddle compare shows what each lacks");
+}
+
+Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& options) {
+  const bool by_bound = options.evidence == "bound";
+  if (!by_bound) HEDDLE_RETURN_IF_ERROR(MakeProblem(options.evidence, {}));  // before the planning
+  std::vector<Considered> all;
+  std::vector<RaceEntrant> entrants = {{"gpipe", 1, 1}};  // sets the target
+  for (const Kind& kind : Kinds()) {
+    HEDDLE_ASSIGN(all.emplace_back(), BestOf(kind, planning, options));
+    if (all.back().plan) {
+      entrants.push_back(EntrantOf(kind, *all.back().plan, planning.options));
+    }
+  }
+  HEDDLE_ASSIGN(const std::vector<Progress> progress, by_bound
+                                                          ? ByBound(entrants, options.batches / 2)
+                                                          : MeasureProgress(entrants, options));
+  std::vector<std::string> notes;
+  std::string source = fmt::format(
+      "a race on {}, noise {}, {} batches, each method at its best step size; 95% "
+      "intervals (heddle lab race)",
+      options.evidence, options.noise, options.batches);
+  if (by_bound) {
+    source = "the convergence bound with L = G = gap = 1 (heddle lab theory); none for local";
+  }
+  notes.push_back("evidence: " + source);
+  const Considered* taken = nullptr;
+  double soonest = kNever;
+  size_t next = 1;
+  for (const Considered& one : all) {
+    if (!one.plan) {
+      notes.push_back(fmt::format("{}: no plan; {}", one.kind.name, one.reason));
+      continue;
+    }
+    const Interval& batches = progress[next++].batches;
+    const double step = SecondsPerBatch(*one.plan), seconds = step * batches.mean;
+    notes.push_back(fmt::format(
+        "{}: {}, {} a batch, {}", one.kind.name, one.plan->strategy, ToText(Seconds{step}),
+        std::isinf(seconds) && by_bound ? "no bound is known" : LossText(batches, step)));
+    if (seconds >= soonest) continue;
+    soonest = seconds;
+    taken = &one;
+  }
+  if (taken == nullptr) {
+    return Infeasible("auto", "no kind of training fits and reaches the loss", Join(notes, "; "));
+  }
+  Plan plan = *taken->plan;
+  plan.search.notes.insert(plan.search.notes.begin(), notes.begin(), notes.end());
+  return plan;
+}
+
+}  // namespace heddle

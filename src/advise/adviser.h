@@ -1,0 +1,56 @@
+// The adviser: which kind of training is best on this cluster, and on what evidence.
+//
+//   HEDDLE_ASSIGN(const Plan plan, FastestStep(planning));            the fastest that equals one
+//   device HEDDLE_ASSIGN(const Plan plan, FastestToLoss(planning, options)); the soonest at a given
+//   loss
+//
+// A step that waits for nobody is faster and achieves less. Seconds per batch come from the
+// simulator, for the best plan of each kind; batches until a loss, from a race of the three methods
+// (lab/race.h) or, for synchronous and asynchronous training, from the convergence bound
+// (lab/theory.h). Time to loss is their product. What was used is told in the plan's notes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "lab/interval.h"
+#include "plan/planning.h"
+
+namespace heddle {
+
+struct AdviceOptions {
+  std::string evidence = "quadratic";  // the objective raced on (lab/problems.h), or "bound"
+  double noise = 0.05;                 // of gradients in the race
+  int64_t batches = 1000;              // length of the race
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+};
+
+// Batches until a method is at the target; the ends are where its interval is. Infinite: not within
+// the race.
+struct Progress {
+  Interval batches;
+  double step_size = 0;
+};
+
+// What a kind of training reads, for the race.
+struct RaceEntrant {
+  std::string method;  // lab/methods.h: one batch is two ticks of its clock
+  int stages = 1;
+  int64_t every = 1;  // local updates between averages
+};
+
+// The target is what the first entrant is at after half of the race.
+Result<std::vector<Progress>> MeasureProgress(const std::vector<RaceEntrant>& entrants,
+                                              const AdviceOptions& options);
+
+// Batches until the bound of a pipeline of so many stages is below what one of one stage reaches in
+// `batches`, all constants 1. REQUIRES: stages, batches >= 1.
+double BatchesByBound(int stages, int64_t batches);
+
+Result<Plan> FastestStep(const Planning& planning, const AdviceOptions& options);
+Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& options);
+
+}  // namespace heddle

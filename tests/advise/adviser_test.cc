@@ -1,0 +1,108 @@
+// The adviser: progress per batch, and what follows for a cluster.
+#include "advise/adviser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "choose/planners.h"
+
+namespace heddle {
+namespace {
+
+using testing::HasSubstr;
+
+const Cluster& Mixed4() {
+  static const Cluster cluster =
+      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+  return cluster;
+}
+
+Planning PlanningFor(const std::string& model) {
+  PlanOptions options;
+  options.model = model;
+  options.batch = 16;
+  return Planning::Make(options, Mixed4(), nullptr).value();
+}
+
+std::string NotesOf(const Plan& plan) {
+  std::string notes;
+  for (const std::string& note : plan.search.notes) notes += note + "\n";
+  return notes;
+}
+
+// Without old weights and without averages all methods are plain training: a batch is a batch.
+TEST(MeasureProgressTest, OneStageIsPlainTraining) {
+  AdviceOptions options;
+  options.batches = 200;
+  const std::vector<Progress> progress =
+      MeasureProgress({{"gpipe", 1, 1}, {"pd", 1, 1}, {"local-plain", 1, 1}}, options).value();
+  EXPECT_NEAR(progress[0].batches.mean, 100, 1);
+  for (const Progress& one : progress) {
+    EXPECT_EQ(one.batches.mean, progress[0].batches.mean);
+    EXPECT_LE(one.batches.low, one.batches.mean);
+    EXPECT_GE(one.batches.high, one.batches.mean);
+  }
+}
+
+TEST(MeasureProgressTest, OldWeightsNeedMoreBatches) {
+  AdviceOptions options;
+  options.batches = 400;
+  const std::vector<Progress> progress =
+      MeasureProgress({{"gpipe", 1, 1}, {"pd", 8, 1}, {"local-plain", 8, 4}}, options).value();
+  EXPECT_GT(progress[1].batches.mean, progress[0].batches.mean);
+  EXPECT_GT(progress[2].batches.mean, progress[0].batches.mean);
+}
+
+TEST(BatchesByBoundTest, GrowsWithStages) {
+  EXPECT_NEAR(BatchesByBound(1, 500), 500, 1);
+  double before = 500;
+  for (const int stages : {2, 4, 8, 16}) {
+    const double batches = BatchesByBound(stages, 500);
+    EXPECT_GT(batches, before) << stages;
+    before = batches;
+  }
+}
+
+TEST(AdviserTest, TheFastestStepIsAheadOfEverySynchronousStrategy) {
+  const Planning planning = PlanningFor("tiny-gpt?layers=6&tied=0");
+  const Plan best = FastestStep(planning, {}).value();
+  EXPECT_FALSE(best.async || best.local);
+  for (const char* strategy : {"pipeline", "spmd", "dp", "1f1b", "hetpipe"}) {
+    const Result<Plan> plan = MakePlan(strategy, planning);
+    if (!plan.ok()) continue;
+    EXPECT_LE(best.estimate.iteration_seconds, plan.value().estimate.iteration_seconds) << strategy;
+  }
+}
+
+// The evidence is told, and decides: where gradients have no noise old weights do not pay.
+TEST(AdviserTest, EvidenceDecides) {
+  const Planning planning = PlanningFor("tiny-gpt?layers=6&tied=0");
+  AdviceOptions options;
+  options.noise = 0;
+  const Plan exact = FastestToLoss(planning, options).value();
+  EXPECT_FALSE(exact.async || exact.local) << NotesOf(exact);
+  EXPECT_THAT(NotesOf(exact), HasSubstr("evidence: a race on quadratic, noise 0"));
+  EXPECT_THAT(NotesOf(exact), HasSubstr("asynchronous: async"));
+  options.evidence = "bound";
+  const Plan bounded = FastestToLoss(planning, options).value();
+  EXPECT_THAT(NotesOf(bounded), HasSubstr("evidence: the convergence bound"));
+  EXPECT_THAT(NotesOf(bounded), HasSubstr("no bound is known"));
+  EXPECT_TRUE(bounded.async.has_value()) << NotesOf(bounded);
+}
+
+TEST(AdviserTest, WhatDoesNotFitIsSaid) {
+  // Tied weights: no asynchronous stages.
+  const Plan plan = FastestToLoss(PlanningFor("gpt?layers=6"), {}).value();
+  EXPECT_THAT(NotesOf(plan), HasSubstr("local: local"));
+  const Result<Plan> none = FastestToLoss(PlanningFor("gpt?layers=12&hidden=12288&heads=12"), {});
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().kind, ErrorKind::kInfeasible);
+  AdviceOptions unknown;
+  unknown.evidence = "no-such-thing";
+  EXPECT_FALSE(FastestToLoss(PlanningFor("tiny-mlp"), unknown).ok());
+}
+
+}  // namespace
+}  // namespace heddle
