@@ -328,8 +328,11 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
     most = std::max(most, stages);
   }
   if (options.trial.microbatches != 0) {
-    HEDDLE_RETURN_IF_ERROR(
-        CheckRange("--microbatches", static_cast<double>(options.trial.microbatches), most, 1e6));
+    const bool versions = std::find(options.methods.begin(), options.methods.end(), "2bw") !=
+                          options.methods.end();  // two of them are enough for such batches only
+    HEDDLE_RETURN_IF_ERROR(CheckRange("--microbatches",
+                                      static_cast<double>(options.trial.microbatches),
+                                      versions ? most : 1, 1e6));
   }
   const bool noisy = std::any_of(options.noises.begin(), options.noises.end(),
                                  [](double noise) { return noise > 0; });

@@ -184,7 +184,12 @@ TEST(RaceTest, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refused([](RaceOptions& o) { o.trial.ticks = 0; }), "--ticks");
   EXPECT_EQ(refused([](RaceOptions& o) { o.trial.ticks = 10; }), "--ticks");  // nothing moves
   EXPECT_EQ(refused([](RaceOptions& o) { o.trial.every = 0; }), "--every");
-  EXPECT_EQ(refused([](RaceOptions& o) { o.trial.microbatches = 3; }), "--microbatches");
+  EXPECT_EQ(refused([](RaceOptions& o) { o.trial.microbatches = -1; }), "--microbatches");
+  EXPECT_EQ(refused([](RaceOptions& o) {
+              o.trial.microbatches = 3;  // fewer than the stages
+              o.methods = {"gpipe", "2bw"};
+            }),
+            "--microbatches");
   EXPECT_EQ(refused([](RaceOptions& o) { o.clock.latency = -1; }), "--latency");
   EXPECT_EQ(refused([](RaceOptions& o) { o.clock.backward = 0; }), "--backward");
   EXPECT_EQ(refused([](RaceOptions& o) { o.methods = {"nope"}; }), "--methods");
