@@ -81,6 +81,10 @@ void PlanFlags::AddTo(CLI::App* command) {
       ->add_option("--versions", versions,
                    "Weights that asynchronous stages read: stash, vertical, none, 2bw")
       ->capture_default_str();
+  command
+      ->add_option("--sync", sync,
+                   "How replicas come to the same gradient: allreduce, or ps, parameter servers")
+      ->capture_default_str();
   command->add_option("--every", every, "LocalSGD: updates of each replica between two averages")
       ->capture_default_str();
   command->add_option("--replicas", replicas,
@@ -131,6 +135,12 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
                     "stash, vertical, none or 2bw");
   }
   options.versions = *weight_versions;
+  const auto gradient_sync = ParseGradientSync(sync);
+  if (!gradient_sync) {
+    return BadInput("--sync", fmt::format("\"{}\" is unknown", sync),
+                    std::string(kGradientSyncChoices));
+  }
+  options.sync = *gradient_sync;
   constexpr int64_t kMostEvery = 4096;
   if (every < 1 || every > kMostEvery) {
     return BadInput("--every", fmt::format("{} is out of range", every),

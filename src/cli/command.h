@@ -67,6 +67,7 @@ struct PlanFlags {
   double clip = 0;
   std::string links = "shared";
   std::string versions = "stash";
+  std::string sync = "allreduce";
   int64_t every = 8;
   std::string replicas;  // empty: the faster
 

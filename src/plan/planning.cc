@@ -132,6 +132,7 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.dtype = options.dtype;
   plan.optimizer = options.optimizer;
   plan.clip = options.clip;
+  plan.sync = options.sync;
   plan.links = std::string(NameOf(options.links));
   return plan;
 }
@@ -141,7 +142,7 @@ namespace {
 // For each device of the Program the first with the same work: of the same stage, with as many
 // samples of every microbatch. Empty where all differ.
 std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
-  if (plan.spmd) return {};
+  if (plan.spmd || plan.sync == GradientSync::kServers) return {};
   std::map<std::string, int32_t> numbers;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     numbers[program.devices[d].name] = static_cast<int32_t>(d);
@@ -236,6 +237,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.dtype = plan.dtype;
   options.optimizer = plan.optimizer;
   options.clip = plan.clip;
+  options.sync = plan.sync;
   const auto links = ParseLinkModel(plan.links);
   if (!links) {
     return BadInput(path + ": links", fmt::format("\"{}\" is unknown", plan.links),

@@ -35,6 +35,7 @@ struct PlanOptions {
   DType dtype = DType::kF32;
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;  // largest norm of all gradients together; 0: none
+  GradientSync sync = GradientSync::kAllReduce;
   LinkModel links = LinkModel::kShared;
   WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
   int64_t every = 8;                                 // local updates between two averages

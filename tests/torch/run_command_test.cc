@@ -84,6 +84,23 @@ TEST(RunCommandTest, LocalProcessesEqualThreads) {
   }
 }
 
+// Servers add gradients in the order of ranks, as all-reduces do: the same bits, and checkpoints
+// though only one device has a weight's optimizer state.
+TEST(RunCommandTest, ParameterServersEqualAllReduces) {
+  const ScratchFolder folder;
+  std::vector<Json> runs;
+  for (const std::string sync : {"allreduce", "ps"}) {
+    const std::string plan = PlanIn(folder, "dp-proportional", " --sync " + sync);
+    const std::string run = folder / sync;
+    ASSERT_EQ(RunHeddle("run " + plan + " --steps 3 --dir " + run).exit_code, 0);
+    const Ran ran = RunHeddle("run " + plan + " --steps 6 --json --resume " + run);
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    runs.push_back(ParseJson(ran.out, "run").value());
+  }
+  EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+  EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+}
+
 TEST(RunCommandTest, GoesOnUnderAnotherPlan) {
   const ScratchFolder folder;
   const std::string run = folder / "run";

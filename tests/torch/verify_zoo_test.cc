@@ -85,6 +85,35 @@ TEST_P(VerifyZooTest, UnevenSharesRecomputationAndSplitBackward) {
 INSTANTIATE_TEST_SUITE_P(Families, VerifyZooTest, testing::ValuesIn(Families()),
                          [](const auto& family) { return family.param.name; });
 
+// Gradients through servers: replicas, pipelines side by side, tied weights.
+TEST(VerifyServersTest, EqualOneDevice) {
+  PlanOptions options;
+  options.model = "tiny-gpt?layers=4&hidden=16&heads=2&seq=6&vocab=32";
+  options.batch = 13;
+  options.sync = GradientSync::kServers;
+  const Planning planning = Planning::Make(options, Mixed4(), nullptr).value();
+  for (const char* strategy : {"dp", "dp-proportional", "pipeline", "hetpipe", "1f1b", "zb-h1"}) {
+    const Result<Plan> plan = MakePlan(strategy, planning);
+    ASSERT_TRUE(plan.ok()) << plan.error().ToString();
+    ExpectParity(LowerPlan(plan.value(), planning.graph).value(), planning.graph, strategy);
+  }
+  for (const char* strategy : {"spmd", "async", "local", "zero"}) {
+    EXPECT_EQ(MakePlan(strategy, planning).error().kind, ErrorKind::kInfeasible) << strategy;
+  }
+  Plan plan = HandMade(planning, 2,
+                       {{{Stage({{0, 2}}, {"a:0", "a:1", "b:0"}, {2, 0, 1}, "(F B)*2"),
+                          Stage({{3, 5}}, {"b:1"}, {1}, "(F B)*2")}}});
+  plan.sync = GradientSync::kServers;
+  const Program program = LowerPlan(plan, planning.graph).value();
+  ExpectParity(program, planning.graph, "a device without samples");
+  // A server that adds wrongly is noticed.
+  Program mutant = program;
+  for (Segment& segment : mutant.segments) {
+    if (segment.name.starts_with("S")) segment.scale = 0.5;
+  }
+  EXPECT_FALSE(VerifyProgram(mutant, planning.graph, {}).value().ok);
+}
+
 // Clipping must see every gradient once, wherever it is.
 TEST(VerifyClipTest, ANormThatForgetsAStageIsNoticed) {
   const Planning planning =

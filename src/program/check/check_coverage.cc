@@ -182,11 +182,16 @@ class MicrobatchCoverage {
   std::set<std::pair<int64_t, std::vector<int32_t>>> seen_;
 };
 
-// How often a device updates each weight in the body, by (tensor, replica).
+// How often a device updates each weight in the body, or gets it from who does; by (tensor,
+// replica).
 std::map<std::pair<int32_t, int32_t>, int> UpdatesOf(const Program& program,
                                                      const DeviceProgram& device) {
   std::map<std::pair<int32_t, int32_t>, int> updates;
   for (const Instruction& in : device.list(Section::kBody)) {
+    if (in.code == OpCode::kRecv) {
+      const BufferRef& ref = device.operands[static_cast<size_t>(in.first_operand)];
+      if (program.tensor(ref.tensor).role == Role::kParameter) ++updates[{ref.tensor, ref.replica}];
+    }
     if (in.code != OpCode::kCompute) continue;
     const Segment& segment = program.segment(in.target);
     if (segment.phase != SegmentPhase::kUpdate) continue;

@@ -83,13 +83,17 @@ void KeepForward(const Program& program, const DeviceProgram& from, int32_t d,
   std::unordered_map<BufferKey, size_t> index;
   std::vector<Life> lives;
   std::vector<const Instruction*> kept;
-  // Exchanges after the last forward are for backward; sends are for another device's forward.
+  // Exchanges after the last forward are for backward, or bring new weights; sends of activations
+  // are for another device's forward.
   const std::vector<Instruction>& body = from.list(Section::kBody);
   const auto last = std::find_if(body.rbegin(), body.rend(),
                                  [&](const Instruction& in) { return IsForward(program, in); });
   for (auto it = body.begin(); it != body.end(); ++it) {
     const Instruction& in = *it;
-    const bool message = in.code == OpCode::kSend || in.code == OpCode::kRecv;
+    const bool message =
+        (in.code == OpCode::kSend || in.code == OpCode::kRecv) &&
+        program.tensor(from.operands[static_cast<size_t>(in.first_operand)].tensor).role ==
+            Role::kActivation;
     if (it >= last.base() && !message) continue;
     if (!Stays(program, from, in)) continue;
     for (BufferRef ref : Touched(program, from, in)) {

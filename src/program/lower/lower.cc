@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -12,6 +13,7 @@
 #include "program/lower/local_lower.h"
 #include "program/lower/plan_layout.h"
 #include "program/lower/segment_maker.h"
+#include "program/lower/server_sync.h"
 #include "program/lower/spmd_lower.h"
 #include "program/lower/update_segments.h"
 
@@ -35,13 +37,14 @@ bool StartsBackward(WorkKind kind) {
 class DeviceLowering {
  public:
   DeviceLowering(const Plan& plan, const Graph& graph, const LowerOptions& options,
-                 const PlanLayout& layout, SegmentMaker& maker, size_t p, size_t stage,
-                 size_t member)
+                 const PlanLayout& layout, SegmentMaker& maker, ServerSync* servers, size_t p,
+                 size_t stage, size_t member)
       : plan_(plan),
         g_(graph),
         options_(options),
         layout_(layout),
         maker_(maker),
+        servers_(servers),
         p_(p),
         stage_(stage),
         pipeline_(layout.pipelines[p]),
@@ -73,12 +76,7 @@ class DeviceLowering {
     if (work_.empty()) EmitZeros();
     EmitReductions();
     if (g_.clip_norm().valid()) EmitNorm();
-    for (size_t b = 0; b < left_.size(); ++b) {
-      if (left_[b] < 0) continue;
-      Instruction in;
-      in.target = updates[b];
-      maker_.tables().Emit(device_, in, {});
-    }
+    EmitUpdates(updates);
     if (g_.clip_norm().valid()) {
       maker_.tables().Emit(device_, OpCode::kFree, {maker_.Plain(g_.clip_norm())});
     }
@@ -88,6 +86,26 @@ class DeviceLowering {
   }
 
  private:
+  bool IsServed(size_t bucket) const { return servers_ != nullptr && servers_->IsShared(bucket); }
+
+  void EmitUpdates(const std::vector<int32_t>& updates) {
+    for (size_t b = 0; b < left_.size(); ++b) {
+      if (left_[b] < 0) continue;
+      if (IsServed(b)) {
+        if (servers_->OwnerOf(b) == device_) servers_->EmitUpdate(b, updates[b]);
+        continue;
+      }
+      Instruction in;
+      in.target = updates[b];
+      maker_.tables().Emit(device_, in, {});
+    }
+    // Last: these wait for the others.
+    for (size_t b = 0; b < left_.size(); ++b) {
+      const bool pulls = left_[b] >= 0 && IsServed(b) && servers_->OwnerOf(b) != device_;
+      if (pulls) servers_->EmitPull(device_, b);
+    }
+  }
+
   // A buffer that is freed once it is neither used here nor needed by the device it was sent to.
   struct Leaving {
     BufferRef buffer;
@@ -321,6 +339,10 @@ class DeviceLowering {
         still.push_back(b);
         continue;
       }
+      if (servers_ != nullptr) {
+        servers_->EmitPush(device_, b);
+        continue;
+      }
       Instruction in;
       in.code = OpCode::kCollective;
       in.kind = CollectiveKind::kAllReduce;
@@ -401,6 +423,7 @@ class DeviceLowering {
   const LowerOptions& options_;
   const PlanLayout& layout_;
   SegmentMaker& maker_;
+  ServerSync* servers_;  // null: gradients are summed by all-reduces
   size_t p_, stage_;
   const PipelineLayout& pipeline_;
   int32_t device_;
@@ -420,13 +443,15 @@ class DeviceLowering {
 };
 
 void AddDevices(const Graph& graph, const PlanLayout& layout, SegmentMaker& maker,
-                Program& program) {
+                const ServerSync* servers, Program& program) {
   for (size_t d = 0; d < layout.device_names.size(); ++d) {
     DeviceProgram& device = program.devices.emplace_back();
     device.name = layout.device_names[d];
     for (const int32_t p : layout.held[d]) {
       const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
       device.holds.push_back(maker.Plain(parameter.tensor));
+      const bool keeps = servers == nullptr || servers->Updates(static_cast<int32_t>(d), p);
+      if (!keeps) continue;
       for (const TensorId state : parameter.states) device.holds.push_back(maker.Plain(state));
     }
   }
@@ -455,14 +480,20 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.layers = layout.chain.size();
   program.microbatch_rows = layout.microbatch_rows;
   SegmentMaker maker(graph, layout, program);
-  AddDevices(graph, layout, maker, program);
+  std::optional<ServerSync> servers;
+  if (plan.sync == GradientSync::kServers) {
+    const double tags = lanes * static_cast<double>(plan.microbatches);
+    servers.emplace(graph, layout, maker, static_cast<int32_t>(tags));
+  }
+  ServerSync* const served = servers ? &*servers : nullptr;
+  AddDevices(graph, layout, maker, served, program);
   const std::vector<int32_t> updates = AddUpdates(graph, layout, maker);
   for (size_t p = 0; p < layout.pipelines.size(); ++p) {
     const PipelineLayout& pipeline = layout.pipelines[p];
     AddChannels(pipeline, program);
     for (size_t s = 0; s < pipeline.devices.size(); ++s) {
       for (size_t j = 0; j < pipeline.devices[s].size(); ++j) {
-        DeviceLowering(plan, graph, options, layout, maker, p, s, j).Run(updates);
+        DeviceLowering(plan, graph, options, layout, maker, served, p, s, j).Run(updates);
       }
     }
   }

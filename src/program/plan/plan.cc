@@ -139,6 +139,19 @@ Status ValidateLocal(const Plan& plan, const std::string& where) {
                   "clipping needs all gradients at once; leave it out");
 }
 
+Status ValidateServers(const Plan& plan, const std::string& where) {
+  const std::string field = where + ": sync";
+  if (plan.spmd || plan.async || plan.local) {
+    return Infeasible(field, "servers sum gradients of synchronous replicas",
+                      "use allreduce, or a strategy that replicates stages, such as dp");
+  }
+  if (plan.clip > 0) {
+    return Infeasible(field, "no device has all gradients to clip",
+                      "use allreduce, or leave out clipping");
+  }
+  return Ok();
+}
+
 }  // namespace
 
 int64_t LocalPlan::updates() const {
@@ -158,6 +171,17 @@ std::vector<LocalUpdate> UpdatesInTurn(const LocalPlan& local) {
            (2 * b.step + 1) * local.steps[static_cast<size_t>(a.replica)];
   });
   return updates;
+}
+
+std::string_view NameOf(GradientSync sync) {
+  return sync == GradientSync::kServers ? "ps" : "allreduce";
+}
+
+std::optional<GradientSync> ParseGradientSync(std::string_view name) {
+  for (const GradientSync sync : {GradientSync::kAllReduce, GradientSync::kServers}) {
+    if (NameOf(sync) == name) return sync;
+  }
+  return std::nullopt;
 }
 
 std::string_view NameOf(WeightVersions versions) {
@@ -221,6 +245,7 @@ int Plan::devices_used() const {
 }
 
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
+  if (plan.sync == GradientSync::kServers) HEDDLE_RETURN_IF_ERROR(ValidateServers(plan, where));
   if (plan.spmd) {
     if (!plan.pipelines.empty()) return BadInput(where, "has both pipelines and an SPMD program");
     if (plan.batch % plan.microbatches != 0) {

@@ -24,6 +24,13 @@
 
 namespace heddle {
 
+// How the replicas of a weight come to the same gradient: by all-reduces, or through one of them,
+// which receives gradients, updates, and sends weights (program/lower/server_sync.h).
+enum class GradientSync : uint8_t { kAllReduce, kServers };
+std::string_view NameOf(GradientSync sync);
+std::optional<GradientSync> ParseGradientSync(std::string_view name);
+inline constexpr std::string_view kGradientSyncChoices = "allreduce or ps";
+
 // A run of consecutive layers, both ends included.
 struct LayerRun {
   int32_t first = 0;
@@ -121,6 +128,7 @@ struct Plan {
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;         // largest norm of all gradients together; 0: none
   Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
+  GradientSync sync = GradientSync::kAllReduce;
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;

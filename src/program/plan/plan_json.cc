@@ -200,6 +200,7 @@ Json PlanToJson(const Plan& plan) {
   json["optimizer"] = NameOf(plan.optimizer);
   if (plan.clip > 0) json["clip"] = plan.clip;
   json["bucket"] = fmt::format("{} B", plan.bucket.value);
+  if (plan.sync != GradientSync::kAllReduce) json["sync"] = NameOf(plan.sync);
   json["all_reduce"] = NameOf(plan.all_reduce);
   json["links"] = plan.links;
   json["iteration_seconds"] = plan.estimate.iteration_seconds;
@@ -256,6 +257,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "optimizer",
                                         "clip",
                                         "bucket",
+                                        "sync",
                                         "all_reduce",
                                         "links",
                                         "iteration_seconds",
@@ -291,6 +293,10 @@ Result<Plan> PlanFromJson(const JsonField& json) {
       return json.Bad("clip is not above 0", "leave it out: nothing is clipped");
   }
   HEDDLE_ASSIGN(plan.bucket, json.BytesOf("bucket"));
+  if (json.Has("sync")) {
+    HEDDLE_ASSIGN(plan.sync,
+                  Named(json, "sync", &ParseGradientSync, std::string(kGradientSyncChoices)));
+  }
   HEDDLE_ASSIGN(plan.links, json.String("links"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,
                                        "ring, tree, hierarchical or grouped"));

@@ -253,14 +253,15 @@ class RankTrainer {
     Executor& executor = paced_executor_ ? *paced_executor_ : *executor_;
     HEDDLE_ASSIGN(std::vector<TimelineEvent> events,
                   RunDevice(program_, messages_.rank(), executor, communicator_, options));
-    step_seconds_ = SecondsSince(options.start) / static_cast<double>(steps);
+    const double elapsed = SecondsSince(options.start);
+    step_seconds_ = elapsed / static_cast<double>(steps);
     std::vector<double> losses;
     for (int64_t step = done_; step < done_ + steps; ++step) {
       losses.push_back(executor_->TakeLoss(step));
     }
     const std::vector<double> sums = SumAtFirst(losses);
     if (messages_.is_first())
-      HEDDLE_RETURN_IF_ERROR(LogPart(sums, EndsOf(events, steps / per_body_)));
+      HEDDLE_RETURN_IF_ERROR(LogPart(sums, EndsOf(events, steps / per_body_, elapsed)));
     done_ += steps;
     samples_ += steps / per_body_ * program_.samples();
     events_ = std::move(events);
@@ -313,8 +314,10 @@ class RankTrainer {
     return sums;
   }
 
-  // When this device was done with each body.
-  std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t bodies) const {
+  // When this device was done with each body. What follows the last computation, such as an average
+  // over replicas, counts too.
+  std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t bodies,
+                             double elapsed) const {
     std::vector<double> ends(static_cast<size_t>(bodies), 0);
     const auto per_body = static_cast<int32_t>(program_.microbatch_rows.size());
     for (const TimelineEvent& event : events) {
@@ -322,6 +325,7 @@ class RankTrainer {
       double& end = ends[static_cast<size_t>(body)];
       end = std::max(end, event.end.value);
     }
+    ends.back() = std::max(ends.back(), elapsed);
     return ends;
   }
 
