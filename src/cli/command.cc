@@ -85,6 +85,9 @@ void PlanFlags::AddTo(CLI::App* command) {
       ->add_option("--sync", sync,
                    "How replicas come to the same gradient: allreduce, or ps, parameter servers")
       ->capture_default_str();
+  command->add_option(
+      "--compress", compress,
+      "fp16: gradients travel in half precision between replicas; not unless given");
   command->add_option("--every", every, "LocalSGD: updates of each replica between two averages")
       ->capture_default_str();
   command->add_option("--replicas", replicas,
@@ -141,6 +144,10 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
                     std::string(kGradientSyncChoices));
   }
   options.sync = *gradient_sync;
+  if (!compress.empty() && compress != "fp16") {
+    return BadInput("--compress", fmt::format("\"{}\" is unknown", compress), "fp16");
+  }
+  options.compress = !compress.empty();
   constexpr int64_t kMostEvery = 4096;
   if (every < 1 || every > kMostEvery) {
     return BadInput("--every", fmt::format("{} is out of range", every),

@@ -68,6 +68,7 @@ struct PlanFlags {
   std::string links = "shared";
   std::string versions = "stash";
   std::string sync = "allreduce";
+  std::string compress;
   int64_t every = 8;
   std::string replicas;  // empty: the faster
 

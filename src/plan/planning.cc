@@ -133,6 +133,7 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.optimizer = options.optimizer;
   plan.clip = options.clip;
   plan.sync = options.sync;
+  plan.compress = options.compress;
   plan.links = std::string(NameOf(options.links));
   return plan;
 }
@@ -175,6 +176,13 @@ Result<Program> Lowered(const Planning& planning, const Plan& plan) {
   return LowerPlan(plan, planning.graph);
 }
 
+Status NothingFound(const Verdict& verdict) {
+  if (verdict.findings.empty()) return Ok();
+  const Finding& finding = verdict.findings.front();
+  return Error{ErrorKind::kInternal, "program",
+               fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
+}
+
 Result<Simulation> Simulated(const Planning& planning, const Program& program, bool keep_events) {
   const OpCost cost = planning.cost();
   HEDDLE_ASSIGN(const SegmentSeconds seconds, CostSegments(program, *planning.cluster, &cost));
@@ -187,10 +195,7 @@ Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool kee
   Evaluation evaluation;
   HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
   evaluation.verdict = CheckProgram(evaluation.program, {&planning.graph, {}});
-  for (const Finding& finding : evaluation.verdict.findings) {
-    return Error{ErrorKind::kInternal, "program",
-                 fmt::format("{}: {}", NameOf(finding.kind), finding.message), ""};
-  }
+  HEDDLE_RETURN_IF_ERROR(NothingFound(evaluation.verdict));
   FindLack(*planning.cluster, evaluation);
   if (evaluation.lacks.value > 0) return evaluation;
   HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, keep_events));
@@ -238,6 +243,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.optimizer = plan.optimizer;
   options.clip = plan.clip;
   options.sync = plan.sync;
+  options.compress = plan.compress;
   const auto links = ParseLinkModel(plan.links);
   if (!links) {
     return BadInput(path + ": links", fmt::format("\"{}\" is unknown", plan.links),
@@ -285,7 +291,9 @@ CollectiveAlgorithm CheapestAllReduce(const Planning& planning, const std::vecto
       .Cheapest({CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing, 0});
 }
 
-void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
+namespace {
+
+void FillBounds(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
   Estimate& estimate = plan.estimate;
   estimate.iteration_seconds = evaluation.simulation.iteration.value;
   // Replicas that go their own way have no common latency, only common work.
@@ -296,12 +304,49 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
   estimate.lower_bound_seconds = bound.value;
   estimate.schedule_bound_seconds =
       std::max(OrderBound(planning, plan, evaluation).value, estimate.lower_bound_seconds);
+}
+
+void FillMemory(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
+  Estimate& estimate = plan.estimate;
   estimate.memory.clear();
   const std::vector<Bytes> capacities = CapacitiesOf(evaluation.program, *planning.cluster);
   for (size_t d = 0; d < capacities.size(); ++d) {
     estimate.memory.push_back({evaluation.program.devices[d].name,
                                evaluation.verdict.memory[d].peak.value, capacities[d].value});
   }
+}
+
+// Checks the plan, which fits, and fills in its estimate, by two threads. On large clusters by one:
+// both need much memory.
+Status CheckAndEstimate(const Planning& planning, Plan& plan) {
+  constexpr int kMany = 256;  // devices
+  Evaluation evaluation;
+  HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
+  Status simulated = Ok();
+  const auto simulate = [&] {
+    Result<Simulation> made = Simulated(planning, evaluation.program, /*keep_events=*/false);
+    if (!made.ok()) {
+      simulated = made.error();
+      return;
+    }
+    evaluation.simulation = std::move(made.value());
+    FillBounds(planning, evaluation, plan);
+  };
+  ForEachOnThreads(2, planning.cluster->device_count() > kMany ? 1 : 2, [&](size_t k) {
+    if (k == 0) evaluation.verdict = CheckProgram(evaluation.program, {&planning.graph, {}});
+    if (k == 1) simulate();
+  });
+  HEDDLE_RETURN_IF_ERROR(NothingFound(evaluation.verdict));
+  HEDDLE_RETURN_IF_ERROR(simulated);
+  FillMemory(planning, evaluation, plan);
+  return Ok();
+}
+
+}  // namespace
+
+void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
+  FillBounds(planning, evaluation, plan);
+  FillMemory(planning, evaluation, plan);
 }
 
 Result<Best::Outcome> Best::Try(Plan plan) {
@@ -371,8 +416,7 @@ double Best::seconds() const {
 
 Result<Plan> Best::Take() && {
   if (plan_) {
-    HEDDLE_ASSIGN(const Evaluation evaluation, Evaluate(planning_, *plan_, /*keep_events=*/false));
-    FillEstimate(planning_, evaluation, *plan_);
+    HEDDLE_RETURN_IF_ERROR(CheckAndEstimate(planning_, *plan_));
     plan_->search.candidates = tried_;
     plan_->search.notes = std::move(notes_);
     std::stable_sort(told_.begin(), told_.end(), [](const TriedPlan& a, const TriedPlan& b) {

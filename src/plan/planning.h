@@ -36,6 +36,7 @@ struct PlanOptions {
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;  // largest norm of all gradients together; 0: none
   GradientSync sync = GradientSync::kAllReduce;
+  bool compress = false;  // gradients travel as f16 between replicas
   LinkModel links = LinkModel::kShared;
   WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
   int64_t every = 8;                                 // local updates between two averages

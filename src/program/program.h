@@ -170,6 +170,7 @@ struct Instruction {
   OpCode code = OpCode::kCompute;
   bool accumulate = false;  // compute: add ports are `+=`
   bool on_compute = false;  // communication that holds up the walk
+  bool half = false;        // all-reduce: elements travel as f16
   CollectiveKind kind = CollectiveKind::kAllReduce;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   int32_t target = -1;        // compute: segment; send, recv: peer; collective: group

@@ -1,9 +1,11 @@
 #include "run/worker.h"
 
 #include <iterator>
+#include <memory>
 #include <unordered_map>
 
 #include "program/unroll.h"
+#include "run/rank_order_sum.h"
 
 namespace heddle {
 namespace {
@@ -49,6 +51,55 @@ EventKind EventOf(SegmentPhase phase) {
   return phase == SegmentPhase::kOther ? EventKind::kOther : EventKind::kBackward;
 }
 
+// Its sum arrives in halves; whoever waits for it puts it where it belongs.
+class HalvesTicket final : public Ticket {
+ public:
+  HalvesTicket(TicketPtr sum, std::shared_ptr<std::vector<std::byte>> halves,
+               std::vector<Payload> buffers, DType dtype)
+      : sum_(std::move(sum)),
+        halves_(std::move(halves)),
+        buffers_(std::move(buffers)),
+        dtype_(dtype) {}
+
+  void Wait() override {
+    sum_->Wait();
+    const std::byte* from = halves_->data();
+    for (const Payload& buffer : buffers_) {
+      const size_t count = buffer.bytes / static_cast<size_t>(SizeOf(dtype_));
+      FromHalves(from, count, dtype_, buffer.data);
+      from += count * static_cast<size_t>(SizeOf(DType::kF16));
+    }
+    buffers_.clear();
+  }
+
+ private:
+  TicketPtr sum_;
+  std::shared_ptr<std::vector<std::byte>> halves_;
+  std::vector<Payload> buffers_;  // until they have it
+  DType dtype_;
+};
+
+TicketPtr SumOfHalves(CollectiveCall call, Communicator& communicator) {
+  size_t count = 0;
+  for (const Payload& buffer : call.in) {
+    count += buffer.bytes / static_cast<size_t>(SizeOf(call.dtype));
+  }
+  const auto halves =
+      std::make_shared<std::vector<std::byte>>(count * static_cast<size_t>(SizeOf(DType::kF16)));
+  std::byte* to = halves->data();
+  for (const Payload& buffer : call.in) {
+    const size_t part = buffer.bytes / static_cast<size_t>(SizeOf(call.dtype));
+    ToHalves(call.dtype, buffer.data, part, to);
+    to += part * static_cast<size_t>(SizeOf(DType::kF16));
+  }
+  std::vector<Payload> buffers = std::move(call.in);
+  const DType dtype = call.dtype;
+  call.in = {{halves, halves->data(), halves->size()}};
+  call.dtype = DType::kF16;
+  return std::make_shared<HalvesTicket>(communicator.Collective(std::move(call)), halves,
+                                        std::move(buffers), dtype);
+}
+
 }  // namespace
 
 TicketPtr PostCommunication(const Program& program, int32_t device, const Instruction& in,
@@ -78,6 +129,7 @@ TicketPtr PostCommunication(const Program& program, int32_t device, const Instru
     call.in = std::move(blocks.in);
     call.out = std::move(blocks.out);
   }
+  if (in.half) return SumOfHalves(std::move(call), communicator);
   return communicator.Collective(std::move(call));
 }
 

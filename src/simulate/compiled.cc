@@ -234,7 +234,8 @@ int64_t Compiler::CollectiveBytes(int32_t device, const Instruction& in) const {
   int64_t bytes = 0;
   for (int32_t k = 0; k < in.operand_count; ++k) {
     const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
-    bytes += DividedBytes(p_, in, ref).value;
+    const int64_t whole = DividedBytes(p_, in, ref).value;
+    bytes += in.half ? whole / SizeOf(p_.tensor(ref.tensor).dtype) * SizeOf(DType::kF16) : whole;
   }
   return bytes;
 }

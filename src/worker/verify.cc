@@ -14,6 +14,9 @@
 namespace heddle {
 namespace {
 
+// Gradients that travel as f16 have 11 bits, rounded twice.
+constexpr double kHalfTolerance = 0.01;
+
 struct Flags {
   std::string file;
   std::string profile;
@@ -125,6 +128,7 @@ Status VerifyCommand(const Words& words) {
   options.steps = flags.steps;
   options.ages = WeightAges(*plan, ChainOf(*graph).size());
   options.local = plan->local;
+  if (plan->compress) options.tolerance = kHalfTolerance;
   HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, *graph, options));
   Print(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr);
   if (verification.ok) return Ok();

@@ -33,12 +33,13 @@ TEST(ZeroBubbleTest, ReferencePoints) {
                              Point{16, 64, 207, 192, 214.5, 221.5}}) {
     const int stages = point.stages;
     const PipeShape straight = StraightShape(stages, point.microbatches);
-    EXPECT_LE(SpanWithin(stages, straight, ZbH1Orders(straight, kSpan)), point.h1);
-    EXPECT_LE(SpanWithin(2 * stages, straight, ZbH2Orders(straight, kSpan)), point.full);
+    EXPECT_LE(SpanWithin(stages, straight, ZeroBubbleOrders(straight, "zb-h1", kSpan)), point.h1);
+    EXPECT_LE(SpanWithin(2 * stages, straight, ZeroBubbleOrders(straight, "zb-h2", kSpan)),
+              point.full);
     const PipeShape v = VShape(stages, point.microbatches);
-    EXPECT_LE(SpanWithin(stages, v, VZbOrders(v, kSpan)), point.full);
-    EXPECT_LE(SpanWithin(stages / 2 + 1, v, VHalfOrders(v, kSpan)), point.half);
-    EXPECT_LE(SpanWithin((stages + 6) / 3, v, VMinOrders(v, kSpan)), point.min);
+    EXPECT_LE(SpanWithin(stages, v, ZeroBubbleOrders(v, "v-zb", kSpan)), point.full);
+    EXPECT_LE(SpanWithin(stages / 2 + 1, v, ZeroBubbleOrders(v, "v-half", kSpan)), point.half);
+    EXPECT_LE(SpanWithin((stages + 6) / 3, v, ZeroBubbleOrders(v, "v-min", kSpan)), point.min);
   }
 }
 

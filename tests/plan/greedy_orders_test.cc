@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "pipe_shapes.h"
 #include "plan/order/block_orders.h"
 #include "plan/order/order_times.h"
+#include "plan/order/zero_bubble.h"
 
 namespace heddle {
 namespace {
@@ -27,16 +29,74 @@ void ExpectComplete(const PipeShape& shape, const std::vector<WorkOrder>& orders
   }
 }
 
+GreedyRule SomeRule(uint64_t seed) {
+  return {seed % 2 == 0, seed % 3 == 0, seed % 5 == 0, static_cast<double>(seed % 7) / 6,
+          seed % 11 < 5};
+}
+
 TEST(GreedyOrdersTest, CompleteAndWithinMemoryByAnyRule) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const PipeShape shape = RandomShape(seed, 6, 9);
-    const GreedyRule rule{seed % 2 == 0, seed % 3 == 0, seed % 5 == 0,
-                          static_cast<double>(seed % 7) / 6, seed % 11 < 5};
-    const auto orders = GreedyOrders(shape, rule);
+    const auto orders = GreedyOrders(shape, SomeRule(seed));
     ExpectComplete(shape, orders);
     const auto times = TimeOrders(shape, orders);
     ASSERT_TRUE(times.ok()) << seed;
     EXPECT_TRUE(FitsMemory(shape, times.value())) << seed;
+  }
+}
+
+constexpr double kAny = std::numeric_limits<double>::infinity();
+
+TEST(GreedyOrdersTest, TheirTimeIsThatOfTheLists) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const PipeShape shape = RandomShape(seed, 6, 9);
+    const auto found = GreedyOrdersWithin(shape, SomeRule(seed), kAny);
+    ASSERT_TRUE(found) << seed;
+    const OrderTimes times = TimeOrders(shape, found->orders).value();
+    EXPECT_EQ(times.Of(OrderMeasure::kMakespan), found->time) << seed;
+  }
+}
+
+TEST(GreedyOrdersTest, GivesUpOnlyWhatIsTooLate) {
+  int given_up = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const PipeShape shape = RandomShape(seed, 6, 9);
+    const GreedyRule rule = SomeRule(seed);
+    const TimedOrders all = *GreedyOrdersWithin(shape, rule, kAny);
+    const auto in_time = GreedyOrdersWithin(shape, rule, all.time);
+    ASSERT_TRUE(in_time) << seed;
+    EXPECT_EQ(in_time->orders, all.orders) << seed;
+    given_up += GreedyOrdersWithin(shape, rule, 0.9 * all.time) ? 0 : 1;
+    const double part = static_cast<double>(seed % 4) / 6;
+    const auto blocks = BlockOrders(shape, {part, 0, 0, part});
+    if (!blocks) continue;
+    const auto again = BlockOrders(shape, {part, 0, 0, part}, blocks->time);
+    ASSERT_TRUE(again) << seed;
+    EXPECT_EQ(again->orders, blocks->orders) << seed;
+    given_up += BlockOrders(shape, {part, 0, 0, part}, 0.9 * blocks->time) ? 0 : 1;
+  }
+  EXPECT_GT(given_up, 200);
+}
+
+TEST(GreedyOrdersTest, TheShortestIsFoundWithinItsTimeAndNotWithinLess) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const PipeShape shape = RandomShape(seed, 5, 8);
+    const auto within = [&](double limit) {
+      return BoundedMemoryOrdersWithin(shape, 2, OrderMeasure::kMakespan, limit);
+    };
+    const auto all = within(kAny);
+    ASSERT_TRUE(all) << seed;
+    for (const double patience : {0.0, 0.3, 0.5, 0.7, 1.0}) {
+      PipeShape bounded = shape;
+      bounded.limits = shape.KeptByStage();
+      for (int s = 0; s < shape.stages; ++s) {
+        bounded.limits[s] = std::min(2 * bounded.limits[s], shape.limit(s));
+      }
+      const auto one = GreedyOrders(bounded, {.patience = patience});
+      EXPECT_LE(all->time, TimeOrders(shape, one).value().Of(OrderMeasure::kMakespan)) << seed;
+    }
+    EXPECT_EQ(within(all->time)->orders, all->orders) << seed;
+    EXPECT_FALSE(within(all->time * (1 - 1e-6))) << seed;
   }
 }
 
@@ -48,8 +108,10 @@ TEST(GreedyOrdersTest, BlocksTooIfTheyEnd) {
     const auto orders = BlockOrders(shape, {part, 0, 0, part});
     if (!orders) continue;
     ++ended;
-    ExpectComplete(shape, *orders);
-    EXPECT_TRUE(FitsMemory(shape, TimeOrders(shape, *orders).value())) << seed;
+    ExpectComplete(shape, orders->orders);
+    const OrderTimes times = TimeOrders(shape, orders->orders).value();
+    EXPECT_TRUE(FitsMemory(shape, times)) << seed;
+    EXPECT_EQ(times.Of(OrderMeasure::kMakespan), orders->time) << seed;
   }
   EXPECT_GT(ended, 100);
 }

@@ -231,6 +231,7 @@ class RandomProgram {
   std::vector<BufferRef> Collective(Instruction& in) {
     in.kind = Kind<CollectiveKind>(5);
     in.algorithm = Kind<CollectiveAlgorithm>(4);
+    in.half = in.kind == CollectiveKind::kAllReduce && Maybe();
     in.target = Below(p_.groups.size());
     const size_t members = p_.group(in.target).devices.size();
     std::vector<BufferRef> refs = Buffers();

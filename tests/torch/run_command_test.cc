@@ -101,6 +101,32 @@ TEST(RunCommandTest, ParameterServersEqualAllReduces) {
   EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
 }
 
+// Half precision between replicas: half the bytes, nearly the same losses, processes as threads.
+TEST(RunCommandTest, CompressedGradients) {
+  const ScratchFolder folder;
+  std::vector<Json> runs;
+  const std::string plain = PlanIn(folder, "dp");
+  const Ran exact = RunHeddle("run " + plain + " --steps 6 --json --dir " + (folder / "exact"));
+  runs.push_back(ParseJson(exact.out, "run").value());
+  const std::string plan = PlanIn(folder, "dp", " --compress fp16");
+  for (const std::string how : {"", "--threads"}) {
+    const Ran ran = RunHeddle("run " + plan + " --steps 6 --json " + how + " --dir " +
+                              (folder / ("run" + how)));
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    runs.push_back(ParseJson(ran.out, "run").value());
+  }
+  EXPECT_EQ(runs[1]["parameter_hash"], runs[2]["parameter_hash"]);
+  EXPECT_NE(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
+  for (size_t step = 0; step < 6; ++step) {
+    EXPECT_NEAR(runs[0]["loss"][step].get<double>(), runs[1]["loss"][step].get<double>(), 1e-3);
+  }
+  EXPECT_EQ(RunHeddle("verify " + plan).exit_code, 0);
+  EXPECT_EQ(RunHeddle("plan --strategy spmd --compress fp16 --model tiny-mlp --batch 8 --cluster " +
+                      ClusterFile("mixed4"))
+                .exit_code,
+            3);
+}
+
 TEST(RunCommandTest, GoesOnUnderAnotherPlan) {
   const ScratchFolder folder;
   const std::string run = folder / "run";

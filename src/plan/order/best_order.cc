@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "plan/order/greedy_orders.h"
@@ -43,14 +44,14 @@ class Candidates {
       Add("interleaved",
           InterleavedOrders(shape_.stages, shape_.places() / shape_.stages, shape_.microbatches));
     }
-    Add("event-driven", EventDrivenOrders(shape_));
+    AddFitting("event-driven", EventDrivenOrdersWithin(shape_, MakespanLimit()));
     if (options_.thorough) {
-      if (layout == Layout::kStraight && shape_.split) AddZeroBubble();
-      if (layout == Layout::kVShaped && shape_.split) AddVShaped();
-      Add("greedy", BoundedMemoryOrders(shape_, shape_.microbatches, options_.measure));
+      AddBoundedMemory();
     } else {
-      Add("greedy", GreedyOrders(shape_, {}));
-      Add("greedy", GreedyOrders(shape_, {.weight_before_forward = shape_.split, .patience = 0.5}));
+      AddFitting("greedy", GreedyOrdersWithin(shape_, {}, MakespanLimit()));
+      AddFitting("greedy", GreedyOrdersWithin(
+                               shape_, {.weight_before_forward = shape_.split, .patience = 0.5},
+                               MakespanLimit()));
     }
     std::stable_sort(fitting_.begin(), fitting_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
@@ -82,12 +83,13 @@ class Candidates {
  private:
   static constexpr int kSearches = 6;
   static constexpr size_t kStarts = 3;
+  static constexpr double kNear = 1.03;  // times the best
 
   // Different ones, and none that is far behind.
   std::vector<Candidate> Starts() const {
     std::vector<Candidate> starts;
     for (const Candidate& candidate : fitting_) {
-      if (starts.size() == kStarts || candidate.time > 1.03 * fitting_[0].time) break;
+      if (starts.size() == kStarts || candidate.time > kNear * fitting_[0].time) break;
       const bool seen = std::any_of(starts.begin(), starts.end(), [&](const Candidate& start) {
         return start.orders == candidate.orders;
       });
@@ -107,15 +109,44 @@ class Candidates {
     Add("gpipe", GpipeOrders(stages, microbatches));
   }
 
-  void AddZeroBubble() {
-    Add("zb-h1", ZbH1Orders(shape_, options_.measure));
-    Add("zb-h2", ZbH2Orders(shape_, options_.measure));
+  // Those with more memory first: what they reach spares the others work.
+  void AddBoundedMemory() {
+    std::vector<MemoryBudget> budgets = ZeroBubbleBudgets(shape_);
+    budgets.push_back({"greedy", shape_.microbatches});
+    std::vector<std::optional<TimedOrders>> found(budgets.size());
+    double limit = Limit();
+    for (size_t k = budgets.size(); k-- > 0;) {
+      found[k] =
+          BoundedMemoryOrdersWithin(shape_, budgets[k].microbatches, options_.measure, limit);
+      if (found[k]) limit = std::min(limit, kNear * found[k]->time);
+    }
+    for (size_t k = 0; k < budgets.size(); ++k) {
+      if (found[k]) Keep(budgets[k].name, *std::move(found[k]));
+    }
   }
 
-  void AddVShaped() {
-    Add("v-zb", VZbOrders(shape_, options_.measure));
-    Add("v-half", VHalfOrders(shape_, options_.measure));
-    Add("v-min", VMinOrders(shape_, options_.measure));
+  // What takes longer is neither the best nor a start for the search.
+  double Limit() const {
+    double limit = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : fitting_) limit = std::min(limit, kNear * candidate.time);
+    return limit;
+  }
+  double MakespanLimit() const {
+    return options_.measure == OrderMeasure::kMakespan ? Limit()
+                                                       : std::numeric_limits<double>::infinity();
+  }
+
+  // Orders with their makespan, made within the limits of memory.
+  void AddFitting(const std::string& name, std::optional<TimedOrders> found) {
+    if (!found) return;
+    if (options_.measure != OrderMeasure::kMakespan) {
+      found->time = TimeOrders(shape_, found->orders).value().Of(options_.measure);
+    }
+    Keep(name, *std::move(found));
+  }
+  void Keep(const std::string& name, TimedOrders found) {
+    tried_.push_back({name, found.time, true});
+    fitting_.push_back({name, std::move(found.orders), found.time});
   }
 
   void Add(const std::string& name, std::vector<WorkOrder> orders) {
@@ -161,7 +192,7 @@ Result<OrderChoice> BestOrder(const PipeShape& shape, const OrderOptions& option
         fmt::format("keeps {:g} of one microbatch and has room for {:g}", kept[s], shape.limit(s)),
         "recompute, or make microbatches or the stage smaller");
   }
-  const double bound = BoundOf(shape, options.measure);
+  const double bound = options.bound ? BoundOf(shape, options.measure) : 0;
   Candidates candidates(shape, options);
   candidates.AddAll();
   if (options.search_items > 0) candidates.Search(bound);

@@ -22,6 +22,7 @@ struct OrderOptions {
   // no search.
   int64_t search_items = 500'000;
   bool thorough = true;  // all rules and all limits of memory, some hundred orders; else a dozen
+  bool bound = true;     // is it wanted? The search stops there
 };
 
 struct TriedOrder {
@@ -37,8 +38,8 @@ struct OrderChoice {
     double time = 0;
   };
   Best best;
-  double bound = 0;               // no order has a shorter time
-  std::vector<TriedOrder> tried;  // shortest first, the best included
+  double bound = 0;               // no order has a shorter time; 0: not asked for
+  std::vector<TriedOrder> tried;  // shortest first, the best included; greedy ones if near it
 };
 
 // Infeasible if a stage has no room for one microbatch.

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "plan/order/pipe_run.h"
+#include "plan/order/work_left.h"
 
 namespace heddle {
 namespace {
@@ -50,8 +51,10 @@ double Interval(const PipeShape& shape) {
 
 class Repeat : public PipeRun::Chooser {
  public:
-  Repeat(const PipeShape& shape, const BlockPauses& pauses)
+  Repeat(const PipeShape& shape, const BlockPauses& pauses, double limit)
       : shape_(shape),
+        limit_(limit * (1 + 1e-9)),
+        left_(shape),
         places_(shape.PlacesByStage()),
         lists_(shape.stages),
         at_(shape.stages, 0),
@@ -73,6 +76,29 @@ class Repeat : public PipeRun::Chooser {
   }
 
   std::optional<PlacedWork> Next(const PipeRun& run, int stage) override {
+    if (too_late_) return std::nullopt;
+    const std::optional<PlacedWork> work = Preferred(run, stage);
+    if (!work) return std::nullopt;
+    too_late_ = left_.Start(*work, run.now()) > limit_;
+    if (too_late_) return std::nullopt;
+    Take(stage, *work);
+    return work;
+  }
+
+  // Of the run that is over. Stages never wait of their own accord, so its times are the orders'.
+  std::optional<TimedOrders> TakeOrders(const PipeRun& run) {
+    if (too_late_) return std::nullopt;
+    double makespan = 0;
+    for (int s = 0; s < shape_.stages; ++s) {
+      if (at_[s] < lists_[s].size()) return std::nullopt;
+      makespan = std::max(makespan, run.last_end(s));
+      HEDDLE_CHECK(FitsLimit(run.peak(s), shape_.limit(s)));
+    }
+    return TimedOrders{std::move(orders_), makespan};
+  }
+
+ private:
+  std::optional<PlacedWork> Preferred(const PipeRun& run, int stage) {
     if (at_[stage] < lists_[stage].size()) {
       const PlacedWork& work = lists_[stage][at_[stage]].work;
       const double taken = work.kind == WorkKind::kForward ? shape_.chunks[work.place].kept : 0;
@@ -81,31 +107,25 @@ class Repeat : public PipeRun::Chooser {
         if (work.kind == WorkKind::kInput) {
           weights_[stage].push({WorkKind::kWeight, work.place, work.microbatch});
         }
-        return Take(stage, work);
+        return work;
       }
     }
     if (weights_[stage].empty()) return std::nullopt;
     const PlacedWork work = weights_[stage].front();
     weights_[stage].pop();
-    return Take(stage, work);
-  }
-
-  std::optional<std::vector<WorkOrder>> TakeOrders() {
-    for (size_t s = 0; s < lists_.size(); ++s) {
-      if (at_[s] < lists_[s].size()) return std::nullopt;
-    }
-    return std::move(orders_);
-  }
-
- private:
-  PlacedWork Take(int stage, const PlacedWork& work) {
-    const auto chunk = std::find(places_[stage].begin(), places_[stage].end(), work.place);
-    orders_[stage].push_back(
-        {work.kind, static_cast<int32_t>(chunk - places_[stage].begin()), work.microbatch});
     return work;
   }
 
+  void Take(int stage, const PlacedWork& work) {
+    const auto chunk = std::find(places_[stage].begin(), places_[stage].end(), work.place);
+    orders_[stage].push_back(
+        {work.kind, static_cast<int32_t>(chunk - places_[stage].begin()), work.microbatch});
+  }
+
   const PipeShape& shape_;
+  double limit_;
+  bool too_late_ = false;
+  WorkLeft left_;
   std::vector<std::vector<int>> places_;
   std::vector<std::vector<TimedWork>> lists_;  // by stage: forwards and backwards
   std::vector<size_t> at_;                     // by stage: the place in its list
@@ -115,14 +135,14 @@ class Repeat : public PipeRun::Chooser {
 
 }  // namespace
 
-std::optional<std::vector<WorkOrder>> BlockOrders(const PipeShape& shape,
-                                                  const BlockPauses& pauses) {
+std::optional<TimedOrders> BlockOrders(const PipeShape& shape, const BlockPauses& pauses,
+                                       double limit) {
   CheckShape(shape);
   HEDDLE_CHECK(shape.LayoutOf() != PipeShape::Layout::kOther);
-  Repeat chooser(shape, pauses);
+  Repeat chooser(shape, pauses, limit);
   PipeRun run(shape);
   run.Run(chooser);
-  return chooser.TakeOrders();
+  return chooser.TakeOrders(run);
 }
 
 }  // namespace heddle

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "plan/order/order_times.h"
 #include "plan/order/pipe_shape.h"
 
 namespace heddle {
@@ -29,7 +30,8 @@ struct BlockPauses {
 // The work of a microbatch goes by its time in the repeated block; weight parts are done when a
 // stage would wait, for a message or for memory. Nothing if the stages would wait for ever.
 // REQUIRES: every leg passes all stages: the layout is straight, interleaved or V-shaped.
-std::optional<std::vector<WorkOrder>> BlockOrders(const PipeShape& shape,
-                                                  const BlockPauses& pauses);
+// Nothing, too, as soon as it is clear that they do not end within the limit.
+std::optional<TimedOrders> BlockOrders(const PipeShape& shape, const BlockPauses& pauses,
+                                       double limit = std::numeric_limits<double>::infinity());
 
 }  // namespace heddle

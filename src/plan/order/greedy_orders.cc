@@ -2,30 +2,58 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/check.h"
+#include "plan/order/order_clock.h"
 #include "plan/order/pipe_run.h"
+#include "plan/order/work_left.h"
 
 namespace heddle {
 namespace {
 
 class Greedy : public PipeRun::Chooser {
  public:
-  Greedy(const PipeShape& shape, const GreedyRule& rule)
+  Greedy(const PipeShape& shape, const GreedyRule& rule, double limit)
       : shape_(shape),
         rule_(rule),
+        limit_(limit * (1 + 1e-9)),
+        left_(shape),
         places_(shape.PlacesByStage()),
         next_(shape.chunks.size(), {0, 0, 0}),
-        orders_(shape.stages) {}
+        orders_(shape.stages) {
+    if (rule.patience <= 0) return;
+    if (shape.half_duplex) {
+      limit_ = std::numeric_limits<double>::infinity();
+    } else {
+      clock_.emplace(shape).Begin();
+    }
+  }
 
   std::optional<PlacedWork> Next(const PipeRun& run, int stage) override {
+    if (too_late_) return std::nullopt;
     const std::optional<PlacedWork> work = Preferred(run, stage);
     if (!work || Waits(run, stage, *work)) return std::nullopt;
+    // A stage that was patient here is not when it goes down its list.
+    const double start = clock_ ? clock_->Do(*work) : run.now();
+    too_late_ = left_.Start(*work, start) > limit_;
+    if (too_late_) return std::nullopt;
     Take(stage, *work);
     return work;
   }
 
-  std::vector<WorkOrder> TakeOrders() { return std::move(orders_); }
+  // Of the run that is over.
+  std::optional<TimedOrders> TakeOrders(const PipeRun& run) {
+    if (too_late_) return std::nullopt;
+    double makespan = 0;
+    std::optional<OrderClock> clock = std::move(clock_);
+    if (!clock && rule_.patience > 0) HEDDLE_CHECK(clock.emplace(shape_).Run(orders_));
+    for (int s = 0; s < shape_.stages; ++s) {
+      makespan = std::max(makespan, clock ? clock->last_end(s) : run.last_end(s));
+      HEDDLE_CHECK(FitsLimit(run.peak(s), shape_.limit(s)));
+    }
+    return TimedOrders{std::move(orders_), makespan};
+  }
 
  private:
   enum Part { kForwardPart, kBackwardPart, kWeightPart };
@@ -101,6 +129,10 @@ class Greedy : public PipeRun::Chooser {
 
   const PipeShape& shape_;
   const GreedyRule& rule_;
+  double limit_;
+  bool too_late_ = false;
+  WorkLeft left_;
+  std::optional<OrderClock> clock_;  // without the patience
   std::vector<std::vector<int>> places_;
   std::vector<std::array<int, 3>> next_;  // by place and part: the next microbatch
   std::vector<WorkOrder> orders_;
@@ -108,19 +140,28 @@ class Greedy : public PipeRun::Chooser {
 
 }  // namespace
 
-std::vector<WorkOrder> GreedyOrders(const PipeShape& shape, const GreedyRule& rule) {
+std::optional<TimedOrders> GreedyOrdersWithin(const PipeShape& shape, const GreedyRule& rule,
+                                              double limit) {
   CheckShape(shape);
   HEDDLE_CHECK(shape.HasRoom());
-  Greedy chooser(shape, rule);
+  Greedy chooser(shape, rule, limit);
   PipeRun run(shape);
   run.Run(chooser);
-  return chooser.TakeOrders();
+  return chooser.TakeOrders(run);
+}
+
+std::vector<WorkOrder> GreedyOrders(const PipeShape& shape, const GreedyRule& rule) {
+  return GreedyOrdersWithin(shape, rule, std::numeric_limits<double>::infinity())->orders;
+}
+
+std::optional<TimedOrders> EventDrivenOrdersWithin(const PipeShape& shape, double limit) {
+  PipeShape whole = shape;
+  whole.split = false;
+  return GreedyOrdersWithin(whole, {}, limit);
 }
 
 std::vector<WorkOrder> EventDrivenOrders(const PipeShape& shape) {
-  PipeShape whole = shape;
-  whole.split = false;
-  return GreedyOrders(whole, {});
+  return EventDrivenOrdersWithin(shape, std::numeric_limits<double>::infinity())->orders;
 }
 
 }  // namespace heddle

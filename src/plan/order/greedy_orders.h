@@ -5,8 +5,10 @@
 // its stage, so that the oldest microbatch can always go on and no limit leads to a deadlock.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "plan/order/order_times.h"
 #include "plan/order/pipe_shape.h"
 
 namespace heddle {
@@ -28,8 +30,14 @@ struct GreedyRule {
 // REQUIRES: the shape has room for one microbatch on each stage.
 std::vector<WorkOrder> GreedyOrders(const PipeShape& shape, const GreedyRule& rule);
 
+// Nothing as soon as it is clear that they do not end within the limit; some that do not may come
+// all the same.
+std::optional<TimedOrders> GreedyOrdersWithin(const PipeShape& shape, const GreedyRule& rule,
+                                              double limit);
+
 // PE's event-driven form: the first ready block, backward before forward, the oldest microbatch
 // first, within the limits of memory. Backward is not split.
 std::vector<WorkOrder> EventDrivenOrders(const PipeShape& shape);
+std::optional<TimedOrders> EventDrivenOrdersWithin(const PipeShape& shape, double limit);
 
 }  // namespace heddle

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "plan/order/pipe_run.h"
 
 namespace heddle {
@@ -44,6 +45,7 @@ OrderClock::OrderClock(const PipeShape& shape)
 bool OrderClock::Run(const std::vector<WorkOrder>& orders) {
   stages_.assign(shape_.stages, {});
   for (std::vector<double>& starts : starts_) starts.clear();
+  waiting_.clear();
   shape_.half_duplex ? RunByEvents(orders) : RunByLists(orders);
   for (int s = 0; s < shape_.stages; ++s) {
     if (done(s) < orders[s].size()) return false;
@@ -61,12 +63,32 @@ void OrderClock::RunByEvents(const std::vector<WorkOrder>& orders) {
   }
 }
 
-void OrderClock::RunByLists(const std::vector<WorkOrder>& orders) {
+void OrderClock::Begin() {
+  stages_.assign(shape_.stages, {});
+  // Nobody waits to be looked at again.
+  is_waiting_.assign(shape_.stages, true);
+  Reset();
+}
+
+double OrderClock::Do(const PlacedWork& work) {
+  Stage& stage = stages_[shape_.chunks[work.place].stage];
+  const double ready =
+      ReadyAt(work.kind, progress_[work.place * shape_.microbatches + work.microbatch]);
+  HEDDLE_CHECK(ready >= 0);
+  const double start = std::max(ready, stage.free);
+  Finish(work, stage, start);
+  return start;
+}
+
+void OrderClock::Reset() {
   channel_free_.assign(channels_.count, 0);
   progress_.assign(static_cast<size_t>(shape_.places()) * shape_.microbatches,
                    {kUnknown, kUnknown, false, false, false});
   for (int m = 0; m < shape_.microbatches; ++m) progress_[m].forward_at = 0;
-  waiting_.clear();
+}
+
+void OrderClock::RunByLists(const std::vector<WorkOrder>& orders) {
+  Reset();
   for (int s = 0; s < shape_.stages; ++s) {
     waiting_.push_back(s);
     is_waiting_[s] = true;
@@ -83,7 +105,7 @@ void OrderClock::RunByLists(const std::vector<WorkOrder>& orders) {
       if (ready < 0) break;
       const double start = std::max(ready, stages_[s].free);
       starts_[s].push_back(start);
-      Do(item.kind, place, item.microbatch, stages_[s], start);
+      Finish({item.kind, place, item.microbatch}, stages_[s], start);
     }
   }
 }
@@ -101,7 +123,8 @@ double OrderClock::ReadyAt(WorkKind kind, const Progress& at) {
   return at.backward_done && !at.weight_done ? 0 : kUnknown;
 }
 
-void OrderClock::Do(WorkKind kind, int place, int microbatch, Stage& stage, double start) {
+void OrderClock::Finish(const PlacedWork& work, Stage& stage, double start) {
+  const auto [kind, place, microbatch] = work;
   if (kind == WorkKind::kForward) stage.memory += shape_.chunks[place].kept;
   stage.peak = std::max(stage.peak, stage.memory);
   stage.free = start + shape_.Seconds(kind, place);

@@ -22,6 +22,11 @@ class OrderClock {
   // False when the stages wait for each other for ever; `done` then says how far each came.
   bool Run(const std::vector<WorkOrder>& orders);
 
+  // The same piece by piece: each in the order of its stage, and after those whose outputs it
+  // needs. Says when the work starts. REQUIRES: not half duplex.
+  void Begin();
+  double Do(const PlacedWork& work);
+
   // Of the last run, by stage.
   const std::vector<std::vector<double>>& starts() const { return starts_; }
   size_t done(int stage) const { return starts_[stage].size(); }
@@ -40,11 +45,12 @@ class OrderClock {
     bool forward_done, backward_done, weight_done;
   };
 
+  void Reset();
   void RunByEvents(const std::vector<WorkOrder>& orders);
   void RunByLists(const std::vector<WorkOrder>& orders);
   // When the work can start, negative: not known.
   static double ReadyAt(WorkKind kind, const Progress& at);
-  void Do(WorkKind kind, int place, int microbatch, Stage& stage, double start);
+  void Finish(const PlacedWork& work, Stage& stage, double start);
   void Send(int cut, bool backward, int microbatch, double now);
 
   const PipeShape& shape_;

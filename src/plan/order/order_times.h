@@ -33,6 +33,11 @@ struct OrderTimes {
 // REQUIRES: one order per stage, of chunks and microbatches that exist.
 Result<OrderTimes> TimeOrders(const PipeShape& shape, const std::vector<WorkOrder>& orders);
 
+struct TimedOrders {
+  std::vector<WorkOrder> orders;
+  double time = 0;  // the makespan, unless another measure was asked for
+};
+
 // Whether every peak is within its limit.
 bool FitsMemory(const PipeShape& shape, const OrderTimes& times);
 

@@ -13,23 +13,35 @@ namespace {
 // Keeps the shortest of what it is shown, and of equally short ones the first.
 class Shortest {
  public:
-  Shortest(const PipeShape& shape, OrderMeasure measure) : shape_(shape), measure_(measure) {}
+  Shortest(const PipeShape& shape, OrderMeasure measure, double limit)
+      : shape_(shape), measure_(measure), time_(limit) {}
 
-  void Show(std::vector<WorkOrder> orders) {
-    const Result<OrderTimes> times = TimeOrders(shape_, orders);
-    HEDDLE_CHECK(times.ok() && FitsMemory(shape_, times.value()));
-    if (times.value().Of(measure_) >= time_) return;
-    time_ = times.value().Of(measure_);
-    orders_ = std::move(orders);
+  // Nothing that ends later is of use. Of spans little is known before their end.
+  double limit() const {
+    return measure_ == OrderMeasure::kMakespan ? time_ : std::numeric_limits<double>::infinity();
   }
 
-  std::vector<WorkOrder> Take() { return std::move(orders_); }
+  void Show(std::optional<TimedOrders> found) {
+    if (!found) return;
+    const double time = TimeOf(*found);
+    if (found_ ? time >= time_ : time > time_) return;
+    time_ = time;
+    found_ = std::move(found);
+    found_->time = time;
+  }
+
+  std::optional<TimedOrders> Take() { return std::move(found_); }
 
  private:
+  double TimeOf(const TimedOrders& found) const {
+    if (measure_ == OrderMeasure::kMakespan) return found.time;
+    return TimeOrders(shape_, found.orders).value().Of(measure_);
+  }
+
   const PipeShape& shape_;
   OrderMeasure measure_;
-  double time_ = std::numeric_limits<double>::infinity();
-  std::vector<WorkOrder> orders_;
+  double time_;
+  std::optional<TimedOrders> found_;
 };
 
 // All rules that differ for this shape.
@@ -75,16 +87,10 @@ std::vector<BlockPauses> PausesToTry(const PipeShape& shape) {
   return tried;
 }
 
-std::vector<WorkOrder> Named(const PipeShape& shape, PipeShape::Layout layout, double microbatches,
-                             OrderMeasure measure) {
-  HEDDLE_CHECK(shape.split && shape.LayoutOf() == layout);
-  return BoundedMemoryOrders(shape, microbatches, measure);
-}
-
 }  // namespace
 
-std::vector<WorkOrder> BoundedMemoryOrders(const PipeShape& shape, double microbatches,
-                                           OrderMeasure measure) {
+std::optional<TimedOrders> BoundedMemoryOrdersWithin(const PipeShape& shape, double microbatches,
+                                                     OrderMeasure measure, double limit) {
   CheckShape(shape);
   HEDDLE_CHECK(shape.HasRoom() && microbatches >= 1);
   PipeShape bounded = shape;
@@ -92,32 +98,44 @@ std::vector<WorkOrder> BoundedMemoryOrders(const PipeShape& shape, double microb
   for (int s = 0; s < shape.stages; ++s) {
     bounded.limits[s] = std::min(bounded.limits[s] * microbatches, shape.limit(s));
   }
-  Shortest shortest(bounded, measure);
-  for (const GreedyRule& rule : RulesToTry(bounded)) shortest.Show(GreedyOrders(bounded, rule));
+  Shortest shortest(bounded, measure, limit);
+  for (const GreedyRule& rule : RulesToTry(bounded)) {
+    shortest.Show(GreedyOrdersWithin(bounded, rule, shortest.limit()));
+  }
   for (const BlockPauses& pauses : PausesToTry(bounded)) {
-    if (auto orders = BlockOrders(bounded, pauses)) shortest.Show(std::move(*orders));
+    shortest.Show(BlockOrders(bounded, pauses, shortest.limit()));
   }
   return shortest.Take();
 }
 
-std::vector<WorkOrder> ZbH1Orders(const PipeShape& shape, OrderMeasure measure) {
-  return Named(shape, PipeShape::Layout::kStraight, shape.stages, measure);
+std::vector<WorkOrder> BoundedMemoryOrders(const PipeShape& shape, double microbatches,
+                                           OrderMeasure measure) {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  return BoundedMemoryOrdersWithin(shape, microbatches, measure, kAny)->orders;
 }
 
-std::vector<WorkOrder> ZbH2Orders(const PipeShape& shape, OrderMeasure measure) {
-  return Named(shape, PipeShape::Layout::kStraight, 2 * shape.stages, measure);
+std::vector<MemoryBudget> ZeroBubbleBudgets(const PipeShape& shape) {
+  const int stages = shape.stages;
+  if (!shape.split) return {};
+  switch (shape.LayoutOf()) {
+    case PipeShape::Layout::kStraight:
+      return {{"zb-h1", stages}, {"zb-h2", 2 * stages}};
+    case PipeShape::Layout::kVShaped:
+      return {{"v-zb", stages}, {"v-half", stages / 2 + 1}, {"v-min", (stages + 6) / 3}};
+    case PipeShape::Layout::kInterleaved:
+    case PipeShape::Layout::kOther:
+      break;
+  }
+  return {};
 }
 
-std::vector<WorkOrder> VZbOrders(const PipeShape& shape, OrderMeasure measure) {
-  return Named(shape, PipeShape::Layout::kVShaped, shape.stages, measure);
-}
-
-std::vector<WorkOrder> VHalfOrders(const PipeShape& shape, OrderMeasure measure) {
-  return Named(shape, PipeShape::Layout::kVShaped, shape.stages / 2 + 1, measure);
-}
-
-std::vector<WorkOrder> VMinOrders(const PipeShape& shape, OrderMeasure measure) {
-  return Named(shape, PipeShape::Layout::kVShaped, (shape.stages + 6) / 3, measure);
+std::vector<WorkOrder> ZeroBubbleOrders(const PipeShape& shape, std::string_view name,
+                                        OrderMeasure measure) {
+  for (const MemoryBudget& budget : ZeroBubbleBudgets(shape)) {
+    if (budget.name == name) return BoundedMemoryOrders(shape, budget.microbatches, measure);
+  }
+  HEDDLE_CHECK(false);
+  return {};
 }
 
 }  // namespace heddle

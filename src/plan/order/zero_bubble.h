@@ -12,6 +12,9 @@
 // blocks find for the actual times within that memory and the shape's own limits.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/order/order_times.h"
@@ -24,11 +27,21 @@ namespace heddle {
 std::vector<WorkOrder> BoundedMemoryOrders(const PipeShape& shape, double microbatches,
                                            OrderMeasure measure);
 
-// REQUIRES: split; straight for the first two, V-shaped for the others; room for one microbatch.
-std::vector<WorkOrder> ZbH1Orders(const PipeShape& shape, OrderMeasure measure);
-std::vector<WorkOrder> ZbH2Orders(const PipeShape& shape, OrderMeasure measure);
-std::vector<WorkOrder> VZbOrders(const PipeShape& shape, OrderMeasure measure);
-std::vector<WorkOrder> VHalfOrders(const PipeShape& shape, OrderMeasure measure);
-std::vector<WorkOrder> VMinOrders(const PipeShape& shape, OrderMeasure measure);
+// The same, or nothing if it takes longer than the limit: rules that cannot keep it are given up
+// on the way.
+std::optional<TimedOrders> BoundedMemoryOrdersWithin(const PipeShape& shape, double microbatches,
+                                                     OrderMeasure measure, double limit);
+
+// The papers' orders for this shape, none if it may not split; no more than so many microbatches
+// are kept.
+struct MemoryBudget {
+  std::string name;  // "zb-h1"
+  int microbatches = 1;
+};
+std::vector<MemoryBudget> ZeroBubbleBudgets(const PipeShape& shape);
+
+// One of them by its name. REQUIRES: it is one of this shape's; room for one microbatch.
+std::vector<WorkOrder> ZeroBubbleOrders(const PipeShape& shape, std::string_view name,
+                                        OrderMeasure measure);
 
 }  // namespace heddle

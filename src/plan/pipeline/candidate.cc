@@ -127,7 +127,7 @@ Candidate TwoRunCandidate(std::shared_ptr<const StageCosts> costs, int devices, 
     const int device = c.costs->order()[static_cast<size_t>(stage)];
     types.push_back(planning.cluster->devices()[static_cast<size_t>(device)].type);
   }
-  const LayerSeconds seconds(planning, c.costs->rows());
+  const LayerSeconds& seconds = c.costs->table().SecondsFor(c.costs->rows());
   const std::vector<LayerRun> runs = BalancedRuns(seconds, planning.chain.size(), types);
   for (size_t k = 0; k < runs.size(); ++k) {
     c.chunks.push_back({runs[k].first, runs[k].last + 1, {c.stage_of[k], 1}, false});
@@ -227,7 +227,8 @@ PipelinePlan PipelineOf(const Candidate& c, const std::vector<int>& file) {
 
 Plan PlanOf(const Candidate& c, const std::string& order_name,
             const std::vector<WorkOrder>& orders) {
-  Plan plan = c.costs->table().planning().Blank("pipeline", order_name);
+  Plan plan = c.costs->table().blank();
+  plan.order_name = order_name;
   const int pipelines = c.costs->pipelines();
   plan.microbatches = c.costs->microbatches() * pipelines;
   for (int p = 0; p < pipelines; ++p) {

@@ -1,6 +1,7 @@
 #include "plan/pipeline/candidate_search.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <tuple>
@@ -108,19 +109,8 @@ class Search {
       }
     }
     PartitionOptions options = OptionsFor(*planning_.cluster);
-    // A coarse search first: what it finds spares the fine one work.
-    PartitionOptions coarse = options;
-    coarse.most_cuts = kCoarseCuts;
-    coarse.most_skipped = 0;
-    coarse.equal_parts = true;
-    if (coarse.counts.empty()) coarse.counts = RoundCounts(planning_.cluster->device_count());
-    std::vector<std::vector<Candidate>> found = CandidatesOf(tasks, coarse);
-    for (const std::vector<Candidate>& some : found) {
-      for (const Candidate& candidate : some) {
-        options.limit = std::min(options.limit, kSlack * candidate.estimate);
-      }
-    }
-    found = CandidatesOf(tasks, options);
+    options.limit = CoarseLimit(tasks, options);
+    std::vector<std::vector<Candidate>> found = CandidatesOf(tasks, options);
     std::vector<Candidate> candidates;
     for (std::vector<Candidate>& some : found) {
       std::move(some.begin(), some.end(), std::back_inserter(candidates));
@@ -161,6 +151,28 @@ class Search {
     const auto pipelines = static_cast<int>(files.size());
     const auto line = std::make_shared<DeviceLine>(table_, std::move(files));
     for (const int64_t m : MicrobatchCounts(planning_, pipelines)) tasks.push_back({line, m});
+  }
+
+  // A coarse search first: what it finds spares the fine one work. In two halves, for what the
+  // first finds spares the second work, too; pipelines of few devices, soon done, are in the first.
+  // A limit that threads lower as they go would make the result depend on time.
+  double CoarseLimit(const std::vector<Task>& tasks, PartitionOptions coarse) const {
+    coarse.most_cuts = kCoarseCuts;
+    coarse.most_skipped = 0;
+    coarse.equal_parts = true;
+    coarse.tolerance = 0;
+    if (coarse.counts.empty()) coarse.counts = RoundCounts(planning_.cluster->device_count());
+    const auto middle = tasks.begin() + static_cast<std::ptrdiff_t>(tasks.size() / 2);
+    for (const auto& half :
+         {std::vector<Task>(middle, tasks.end()), std::vector<Task>(tasks.begin(), middle)}) {
+      const std::vector<std::vector<Candidate>> found = CandidatesOf(half, coarse);
+      for (const std::vector<Candidate>& some : found) {
+        for (const Candidate& candidate : some) {
+          coarse.limit = std::min(coarse.limit, kSlack * candidate.estimate);
+        }
+      }
+    }
+    return coarse.limit;
   }
 
   // By two threads; each takes the next task.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "plan/two_threads.h"
 #include "program/lower/chunk_memory.h"
 
 namespace heddle {
@@ -14,7 +15,7 @@ double LayerTable::Memory::Peak(double rows, double microbatches, bool recompute
 }
 
 LayerTable::LayerTable(const Planning& planning)
-    : planning_(planning), layers_(planning.chain.size()) {
+    : planning_(planning), layers_(planning.chain.size()), blank_(planning.Blank("pipeline", "")) {
   const LayerChain& chain = planning.chain;
   parameters_ = {0};
   std::map<int32_t, std::vector<int>> users;
@@ -57,6 +58,16 @@ const LayerTable::Times& LayerTable::TimesFor(int64_t rows) const {
   return *times_.try_emplace(rows, std::move(made)).first->second;
 }
 
+const LayerSeconds& LayerTable::SecondsFor(int64_t rows) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = seconds_.find(rows); found != seconds_.end()) return *found->second;
+  }
+  auto made = std::make_unique<LayerSeconds>(planning_, rows);
+  const std::lock_guard lock(mutex_);
+  return *seconds_.try_emplace(rows, std::move(made)).first->second;
+}
+
 LayerTable::Times LayerTable::MakeTimes(int64_t rows) const {
   const OpCost cost = planning_.cost();
   const Graph& graph = planning_.graph;
@@ -87,12 +98,19 @@ void LayerTable::SumMemory() {
     return heddle::MemoryOf(planning_.graph, chain, {.layers = {first, last}});
   };
   const auto bytes = [](Bytes value) { return static_cast<double>(value.value); };
+  // By two threads: the layers alone, and each with the one before.
+  std::vector<ChunkMemory> alone(static_cast<size_t>(layers_)), pairs = alone;
+  ForEachOnTwoThreads(alone.size(), [&](size_t l) {
+    const int layer = static_cast<int>(l);
+    alone[l] = of(layer, layer);
+    if (l > 0) pairs[l] = of(layer - 1, layer);
+  });
   memory_.assign(static_cast<size_t>(layers_) + 1, {});
   extremes_.assign(1, std::vector<Memory>(static_cast<size_t>(layers_)));
   double previous = 0;
   for (int l = 0; l < layers_; ++l) {
     const auto at = static_cast<size_t>(l);
-    const ChunkMemory one = of(l, l);
+    const ChunkMemory& one = alone[at];
     Memory& extreme = extremes_[0][at];
     for (const ChunkMemory::Line& line : one.at_work) {
       extreme.extra = std::max(extreme.extra, bytes(line.per_sample) - bytes(one.in_flight));
@@ -103,7 +121,7 @@ void LayerTable::SumMemory() {
     sum.statistics += bytes(one.statistics);
     sum.for_weight += bytes(ReadByWeightPart(planning_.graph, chain, l));
     double shared = 0;
-    if (l > 0) shared = previous + bytes(one.in_flight) - bytes(of(l - 1, l).in_flight);
+    if (l > 0) shared = previous + bytes(one.in_flight) - bytes(pairs[at].in_flight);
     sum.in_flight += bytes(one.in_flight) - shared;
     sum.extra_fixed = shared;  // of this layer with the one before
     previous = bytes(one.in_flight);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "plan/pipeline/stage_partition.h"
 #include "plan/planning.h"
 
 namespace heddle {
@@ -59,7 +60,9 @@ class LayerTable {
 
   const Planning& planning() const { return planning_; }
   int layers() const { return layers_; }
-  const Times& TimesFor(int64_t rows) const;  // safe from several threads
+  const Plan& blank() const { return blank_; }         // of the planning; its hashes take time
+  const Times& TimesFor(int64_t rows) const;           // safe from several threads
+  const LayerSeconds& SecondsFor(int64_t rows) const;  // likewise
   Memory MemoryOf(int first, int end) const;
   double ParameterBytes(int first, int end) const {
     return parameters_[static_cast<size_t>(end)] - parameters_[static_cast<size_t>(first)];
@@ -82,12 +85,14 @@ class LayerTable {
 
   const Planning& planning_;
   int layers_;
+  Plan blank_;
   std::vector<double> parameters_, forward_bytes_, backward_bytes_, speeds_;
   std::vector<Tied> tied_;
   std::vector<Memory> memory_;                 // sums over layers 0..l-1; extra: of layer l
   std::vector<std::vector<Memory>> extremes_;  // of extra: layers l..l+2^k-1
   mutable std::mutex mutex_;
   mutable std::map<int64_t, std::unique_ptr<Times>> times_;
+  mutable std::map<int64_t, std::unique_ptr<LayerSeconds>> seconds_;
 };
 
 }  // namespace heddle

@@ -106,6 +106,16 @@ class Search {
     int32_t count = 0;
   };
 
+  // From the first to the last, both included; none: the last is before the first.
+  struct Blocks {
+    int first = std::numeric_limits<int>::max();
+    int last = -1;
+    void Add(int block) {
+      first = std::min(first, block);
+      last = std::max(last, block);
+    }
+  };
+
   static size_t Index(int block) { return static_cast<size_t>(block); }
 
   bool Allowed(int at, int count) const {
@@ -151,11 +161,11 @@ class Search {
 
   // What the layers before, on the devices before, make of the bottleneck at least: a sample never
   // costs less than as one of the whole batch.
-  double LeastBefore(int first, const DeviceRange& range) const {
+  double LeastBefore(int first, int at) const {
     if (first == 0) return 0;
-    if (range.at == 0) return kInfinity;
+    if (at == 0) return kInfinity;
     return fractions_[static_cast<size_t>(first)] * static_cast<double>(costs_.rows()) /
-           costs_.speed_before(range.at);
+           costs_.speed_before(at);
   }
 
   // What one microbatch's way through `depth` stages takes at least: no stage has more than the
@@ -183,36 +193,52 @@ class Search {
     return others * bottleneck + std::max(way, all_reduce) <= options_.limit;
   }
 
+  // By place: the last block that a stage there may begin with. With more before it, it is worse.
+  std::vector<int> LastFirsts(int depth) const {
+    std::vector<int> lasts;
+    for (int at = 0; at < costs_.devices(); ++at) {
+      int first = blocks_ - depth;
+      while (first >= 0 && !Wanted(LeastBefore(first, at), depth + (first > 0 ? 1 : 0))) --first;
+      lasts.push_back(first);
+    }
+    return lasts;
+  }
+
   void FillLevel(int depth, std::vector<Slice>& level) {
     const double tolerance = options_.limit < 1e200 ? options_.tolerance * options_.limit : 0;
     std::vector<Front> after(static_cast<size_t>(blocks_) + 1, Front(tolerance));
+    Front front(tolerance);
+    std::vector<Blocks> used(ranges_.size());
+    const std::vector<int> last_firsts = LastFirsts(depth);
     for (size_t r = 0; r < ranges_.size(); ++r) {
       const DeviceRange& range = ranges_[r];
-      if (depth > 1) JoinSuffixes(r, depth, after);
-      Front front(tolerance);
-      for (int first = blocks_ - depth; first >= 0; --first) {
+      const Blocks ends = depth > 1 ? JoinSuffixes(r, depth, after) : Blocks{blocks_, blocks_};
+      const int last_first = std::min(last_firsts[Index(range.at)], ends.last - 1);
+      for (int first = last_first; first >= 0; --first) {
         front.Clear();
-        if (Wanted(LeastBefore(first, range), depth + (first > 0 ? 1 : 0))) {
-          if (depth == 1) {
-            AddLastStage(first, r, front);
-          } else {
-            for (int end = first + 1; end <= blocks_ - depth + 1; ++end) {
-              // Longer runs are only slower.
-              if (!AddStages(first, end, r, depth, after[static_cast<size_t>(end)], front)) break;
-            }
+        if (depth == 1) {
+          AddLastStage(first, r, front);
+        } else {
+          for (int end = std::max(first + 1, ends.first); end <= ends.last; ++end) {
+            // Longer runs are only slower.
+            if (!AddStages(first, end, r, depth, after[static_cast<size_t>(end)], front)) break;
           }
         }
-        Slice& slice = level[r * static_cast<size_t>(blocks_) + static_cast<size_t>(first)];
-        slice.first = static_cast<int32_t>(pool_.size());
-        slice.count = static_cast<int32_t>(front.points().size());
+        if (front.points().empty()) continue;
+        used[r].Add(first);
+        level[r * static_cast<size_t>(blocks_) + static_cast<size_t>(first)] = {
+            static_cast<int32_t>(pool_.size()), static_cast<int32_t>(front.points().size())};
         pool_.insert(pool_.end(), front.points().begin(), front.points().end());
       }
     }
+    used_ = std::move(used);
   }
 
   // after[l]: the best of all suffixes that begin at layer l behind the range, channel included.
-  void JoinSuffixes(size_t r, int depth, std::vector<Front>& after) {
+  // Between which l there are any.
+  Blocks JoinSuffixes(size_t r, int depth, std::vector<Front>& after) {
     for (Front& front : after) front.Clear();
+    Blocks found;
     const DeviceRange& range = ranges_[r];
     std::vector<StageCosts::Channel>& channels = ChannelsOf(r);
     size_t number = 0;
@@ -222,11 +248,13 @@ class Search {
       for (const int32_t next : by_start_[static_cast<size_t>(at)]) {
         const StageCosts::Channel& channel = channels[number++];
         const size_t base = static_cast<size_t>(next) * static_cast<size_t>(blocks_);
-        for (int l = 1; l < blocks_; ++l) {
+        const Blocks& used = used_[static_cast<size_t>(next)];
+        for (int l = std::max(1, used.first); l <= used.last; ++l) {
           const Slice& slice = previous_[base + static_cast<size_t>(l)];
           if (slice.count == 0) continue;
           const double seconds = costs_.ChannelSeconds(channel, cuts_[Index(l)]);
           if (!Wanted(seconds, depth)) continue;
+          found.Add(l);
           for (int32_t k = 0; k < slice.count; ++k) {
             const Point& p = pool_[static_cast<size_t>(slice.first + k)];
             after[static_cast<size_t>(l)].Add(
@@ -235,6 +263,7 @@ class Search {
         }
       }
     }
+    return found;
   }
 
   std::vector<StageCosts::Channel>& ChannelsOf(size_t r) {
@@ -255,9 +284,16 @@ class Search {
   bool AddStages(int first, int end, size_t r, int depth, const Front& after, Front& front) {
     if (after.points().empty()) return true;
     const int layer = cuts_[Index(first)], layer_end = cuts_[Index(end)];
-    const StageCosts::Stage stage = costs_.StageOf(layer, layer_end, ranges_[r], depth);
-    if (!Wanted(stage.seconds, depth)) return false;
+    // Without a look at memory first, which can only make it slower.
+    const LayerTable::Work work = costs_.WorkOf(layer, layer_end, ranges_[r]);
+    if (!Wanted(work.whole(), depth)) return false;
     const double sum = costs_.AllReduceSeconds(all_reduces_[r], layer, layer_end);
+    const Point &fastest = after.points().front(), &least = after.points().back();
+    const bool may_add =
+        front.Takes(std::max(work.whole(), fastest.bottleneck), std::max(sum, least.all_reduce));
+    if (!may_add) return true;
+    const StageCosts::Stage stage = costs_.StageOf(layer, layer_end, ranges_[r], depth, work);
+    if (!Wanted(stage.seconds, depth)) return false;
     for (const Point& p : after.points()) {
       const double bottleneck = std::max(stage.seconds, p.bottleneck);
       const double all_reduce = std::max(sum, p.all_reduce);
@@ -321,6 +357,7 @@ class Search {
   std::vector<std::vector<StageCosts::Channel>> channels_;  // by range: to those that may follow
   std::vector<Point> pool_;
   std::vector<Slice> previous_;  // of the level before, by range and first layer
+  std::vector<Blocks> used_;     // of the level before, by range: where its slices lie
 };
 
 }  // namespace

@@ -104,6 +104,7 @@ class Search {
     OrderOptions options;
     options.search_items = 0;
     options.thorough = false;
+    options.bound = false;
     return options;
   }
   static OrderOptions ThoroughOrders() {

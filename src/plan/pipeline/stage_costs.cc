@@ -70,6 +70,11 @@ bool StageCosts::Fits(const LayerTable::Memory& memory, int type, double rows, i
 StageCosts::Stage StageCosts::StageOf(int first, int end, const DeviceRange& range,
                                       int depth) const {
   if (times_[static_cast<size_t>(range.count)] == nullptr) return {kInfinity, false};
+  return StageOf(first, end, range, depth, WorkOf(first, end, range));
+}
+
+StageCosts::Stage StageCosts::StageOf(int first, int end, const DeviceRange& range, int depth,
+                                      const LayerTable::Work& work) const {
   const LayerTable::Memory memory = table_.MemoryOf(first, end);
   bool recompute = false;
   const auto fits = [&](int type, double rows) {
@@ -86,7 +91,6 @@ StageCosts::Stage StageCosts::StageOf(int first, int end, const DeviceRange& ran
       if (!fits(member.type, rows)) return {kInfinity, false};
     }
   }
-  const LayerTable::Work work = WorkOf(first, end, range);
   return {work.whole() + (recompute ? work.forward : 0), recompute};
 }
 

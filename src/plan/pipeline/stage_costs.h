@@ -29,6 +29,9 @@ class StageCosts {
   // `depth`: the stage is the depth-th from the end, the last being 1; so many microbatches are in
   // flight, as under 1F1B.
   Stage StageOf(int first, int end, const DeviceRange& range, int depth) const;
+  // When its WorkOf is known.
+  Stage StageOf(int first, int end, const DeviceRange& range, int depth,
+                const LayerTable::Work& work) const;
 
   using Channel = LineChannel;
   Channel ChannelBetween(const DeviceRange& from, const DeviceRange& to) const {

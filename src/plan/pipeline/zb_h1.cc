@@ -46,7 +46,8 @@ Result<Plan> PlanZbH1(const Planning& planning) {
       if (candidate.bound >= best.seconds()) break;
       const PipeShape shape = ShapeOf(candidate, /*split=*/true);
       if (!shape.HasRoom()) continue;
-      Plan plan = PlanOf(candidate, "zb-h1", ZbH1Orders(shape, OrderMeasure::kMakespan));
+      Plan plan =
+          PlanOf(candidate, "zb-h1", ZeroBubbleOrders(shape, "zb-h1", OrderMeasure::kMakespan));
       plan.strategy = "zb-h1";
       HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
       if (outcome != Best::Outcome::kDoesNotFit) break;

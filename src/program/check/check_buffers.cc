@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <numeric>
 #include <span>
 #include <tuple>
-#include <unordered_map>
 
+#include "program/check/buffer_names.h"
 #include "program/check/check_parts.h"
 #include "program/text/program_text.h"
 
@@ -22,7 +23,7 @@ struct Part {
 
 // Memory behind one or several names. Nearly always it has one part.
 struct Storage {
-  std::vector<Part> parts;  // disjoint
+  boost::container::small_vector<Part, 1> parts;  // disjoint
   Bytes bytes;
   int names = 1;
 };
@@ -89,13 +90,12 @@ class BufferWalk {
   }
 
   // The first buffer that is live among `these` and not among `those`, or null.
-  using Names = std::unordered_map<BufferKey, size_t>;
-  static const BufferKey* FirstMissing(const Names& these, const Names& those) {
+  static const BufferKey* FirstMissing(const BufferNames& these, const BufferNames& those) {
     const BufferKey* first = nullptr;
-    for (const auto& [key, storage] : these) {
-      if (storage == kFreed) continue;
-      const auto other = those.find(key);
-      if (other != those.end() && other->second != kFreed) continue;
+    for (const auto& [key, storage] : these.entries()) {
+      if (storage == BufferNames::kFreed) continue;
+      const size_t* other = those.Find(key);
+      if (other != nullptr && *other != BufferNames::kFreed) continue;
       const bool earlier = first == nullptr || std::tie(key.tensor, key.microbatch) <
                                                    std::tie(first->tensor, first->microbatch);
       if (earlier) first = &key;
@@ -113,9 +113,9 @@ class BufferWalk {
   }
 
   Storage* Find(const BufferRef& ref) {
-    const auto found = buffers_.find(KeyOf(ref, step_.i));
-    const bool live = found != buffers_.end() && found->second != kFreed;
-    return live ? &storages_[found->second] : nullptr;
+    const size_t* found = buffers_.Find(KeyOf(ref, step_.i));
+    const bool live = found != nullptr && *found != BufferNames::kFreed;
+    return live ? &storages_[*found] : nullptr;
   }
 
   void Grow(Bytes bytes) {
@@ -131,16 +131,16 @@ class BufferWalk {
   // A new buffer; it must not be live.
   void Write(const BufferRef& ref, std::string_view what = "") {
     if (!Tracked(ref.tensor)) return;
-    if (Find(ref) != nullptr) {
+    size_t& storage = buffers_[KeyOf(ref, step_.i)];
+    if (storage != BufferNames::kFreed) {
       Report(FindingKind::kOverwrite,
              what.empty() ? Here(ref) + " is written while still live; was it not freed?"
                           : fmt::format("{} {} of device {} is listed twice", what,
                                         PrintBuffer(p_, ref), device_));
       return;
     }
-    const size_t id = NewStorage();
-    buffers_[KeyOf(ref, step_.i)] = id;
-    AddPart(storages_[id], ref);
+    storage = NewStorage();
+    AddPart(storages_[storage], ref);
   }
 
   // A part of a buffer, which the first part creates.
@@ -203,7 +203,7 @@ class BufferWalk {
   }
 
   void Missing(const BufferRef& ref) {
-    if (!buffers_.contains(KeyOf(ref, step_.i))) {
+    if (buffers_.Find(KeyOf(ref, step_.i)) == nullptr) {
       return Report(FindingKind::kReadBeforeWrite, Here(ref) + " is used before it is written");
     }
     if (ref.version.present()) {
@@ -214,17 +214,17 @@ class BufferWalk {
 
   void Free(const BufferRef& ref) {
     if (!Tracked(ref.tensor)) return;
-    const auto found = buffers_.find(KeyOf(ref, step_.i));
-    if (found == buffers_.end() || found->second == kFreed) return Missing(ref);
-    Storage& storage = storages_[found->second];
+    size_t* found = buffers_.Find(KeyOf(ref, step_.i));
+    if (found == nullptr || *found == BufferNames::kFreed) return Missing(ref);
+    Storage& storage = storages_[*found];
     if (--storage.names == 0) {
       live_ -= storage.bytes;
       storage.parts.clear();
       storage.bytes = {};
       storage.names = 1;
-      spare_.push_back(found->second);
+      spare_.push_back(*found);
     }
-    found->second = kFreed;
+    *found = BufferNames::kFreed;
   }
 
   size_t NewStorage() {
@@ -261,7 +261,7 @@ class BufferWalk {
         if (Find(operands[0]) != nullptr) {
           return Report(FindingKind::kOverwrite, Here(operands[0]) + " is live already");
         }
-        const size_t id = buffers_.at(KeyOf(operands[1], step_.i));
+        const size_t id = *buffers_.Find(KeyOf(operands[1], step_.i));
         ++storages_[id].names;
         buffers_[KeyOf(operands[0], step_.i)] = id;
         return;
@@ -462,9 +462,8 @@ class BufferWalk {
   Step step_{};
   size_t index_ = 0;
   Bytes live_, peak_, held_;
-  static constexpr size_t kFreed = SIZE_MAX;
-  Names buffers_;   // storage of each name, or kFreed
-  Names at_start_;  // of the body, when it is always the same
+  BufferNames buffers_;   // storage of each name, or kFreed
+  BufferNames at_start_;  // of the body, when it is always the same
   std::vector<Storage> storages_;
   std::vector<size_t> spare_;
 };

@@ -86,6 +86,7 @@ bool SameParts(const Program& program, const BufferRef& a, const BufferRef& b, i
 std::string Difference(const Program& program, const Posted& a, const Posted& b) {
   if (a.in->kind != b.in->kind) return "kind";
   if (a.in->algorithm != b.in->algorithm) return "algorithm";
+  if (a.in->half != b.in->half) return "type on the way";
   if (a.in->shape != b.in->shape) return "sizes";
   if (a.in->tag != b.in->tag) return "root";
   if (a.in->operand_count != b.in->operand_count || a.in->output_count != b.in->output_count) {

@@ -347,6 +347,7 @@ class DeviceLowering {
       in.code = OpCode::kCollective;
       in.kind = CollectiveKind::kAllReduce;
       in.algorithm = plan_.all_reduce;
+      in.half = plan_.compress;
       in.target = maker_.tables().AddGroup(bucket.group);
       std::vector<BufferRef> gradients;
       for (const int32_t p : bucket.parameters) {

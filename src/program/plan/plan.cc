@@ -139,6 +139,13 @@ Status ValidateLocal(const Plan& plan, const std::string& where) {
                   "clipping needs all gradients at once; leave it out");
 }
 
+Status ValidateCompression(const Plan& plan, const std::string& where) {
+  const bool reduces = !plan.spmd && !plan.async && !plan.local;
+  if (reduces && plan.sync == GradientSync::kAllReduce) return Ok();
+  return Infeasible(where + ": compress", "only the all-reduces of synchronous replicas compress",
+                    "leave it out, or use a strategy that replicates stages, such as dp");
+}
+
 Status ValidateServers(const Plan& plan, const std::string& where) {
   const std::string field = where + ": sync";
   if (plan.spmd || plan.async || plan.local) {
@@ -246,6 +253,7 @@ int Plan::devices_used() const {
 
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
   if (plan.sync == GradientSync::kServers) HEDDLE_RETURN_IF_ERROR(ValidateServers(plan, where));
+  if (plan.compress) HEDDLE_RETURN_IF_ERROR(ValidateCompression(plan, where));
   if (plan.spmd) {
     if (!plan.pipelines.empty()) return BadInput(where, "has both pipelines and an SPMD program");
     if (plan.batch % plan.microbatches != 0) {

@@ -129,6 +129,7 @@ struct Plan {
   double clip = 0;         // largest norm of all gradients together; 0: none
   Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
   GradientSync sync = GradientSync::kAllReduce;
+  bool compress = false;  // gradients travel as f16 between replicas
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
   std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;

@@ -201,6 +201,7 @@ Json PlanToJson(const Plan& plan) {
   if (plan.clip > 0) json["clip"] = plan.clip;
   json["bucket"] = fmt::format("{} B", plan.bucket.value);
   if (plan.sync != GradientSync::kAllReduce) json["sync"] = NameOf(plan.sync);
+  if (plan.compress) json["compress"] = "fp16";
   json["all_reduce"] = NameOf(plan.all_reduce);
   json["links"] = plan.links;
   json["iteration_seconds"] = plan.estimate.iteration_seconds;
@@ -258,6 +259,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "clip",
                                         "bucket",
                                         "sync",
+                                        "compress",
                                         "all_reduce",
                                         "links",
                                         "iteration_seconds",
@@ -296,6 +298,12 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   if (json.Has("sync")) {
     HEDDLE_ASSIGN(plan.sync,
                   Named(json, "sync", &ParseGradientSync, std::string(kGradientSyncChoices)));
+  }
+  if (json.Has("compress")) {
+    HEDDLE_ASSIGN(const JsonField compress, json.Child("compress"));
+    HEDDLE_ASSIGN(const std::string type, compress.AsString());
+    if (type != "fp16") return compress.Bad(fmt::format("\"{}\" is unknown", type), "fp16");
+    plan.compress = true;
   }
   HEDDLE_ASSIGN(plan.links, json.String("links"));
   HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,

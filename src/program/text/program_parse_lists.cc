@@ -266,6 +266,13 @@ Status ProgramParser::Collective(Instruction& in, DeviceProgram& device, LineWor
                  "ring, tree, hierarchical or grouped");
   }
   in.algorithm = *algorithm;
+  if (w.Accept("as")) {
+    HEDDLE_RETURN_IF_ERROR(w.Expect("f16"));
+    if (in.kind != CollectiveKind::kAllReduce) {
+      return w.Bad("only an all-reduce travels in another type", "leave out \"as f16\"");
+    }
+    in.half = true;
+  }
   return CheckForm(in, w);
 }
 

@@ -223,6 +223,7 @@ class Printer {
       }
     }
     Put(" {}", NameOf(in.algorithm));
+    if (in.half) Put(" as f16");
   }
 
   void PrintDivision(const Division& division) {

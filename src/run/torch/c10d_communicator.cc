@@ -215,8 +215,9 @@ class GroupRunner {
   void AllReduceNatively(const CollectiveCall& call) {
     at::Tensor packed = Pack(call.in);
     if (packed.numel() == 0) return;
-    std::vector<at::Tensor> typed = {
-        packed.view(call.dtype == DType::kF64 ? at::kDouble : at::kFloat)};
+    std::vector<at::Tensor> typed = {packed.view(call.dtype == DType::kF64   ? at::kDouble
+                                                 : call.dtype == DType::kF16 ? at::kHalf
+                                                                             : at::kFloat)};
     gloo_->allreduce(typed)->wait();
     Unpack(packed, call.in);
   }
