@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/share.h"
 
 namespace heddle {
 namespace {
@@ -59,6 +60,7 @@ int Main(int argc, char** argv) {
   AddProfileCommand(commands);
   AddLowerCommand(commands);
   AddLabCommand(commands);
+  AddShareCommand(commands);
   AddModelsCommand(commands);
   AddDemoCommand(commands);
   for (int k = 1; k < argc; ++k) terminal.json = terminal.json || std::string(argv[k]) == "--json";

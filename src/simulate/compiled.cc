@@ -268,6 +268,7 @@ int32_t Compiler::MessageFlow(int32_t from, int32_t to, Bytes bytes) {
     found->second = AddFlow(network_.Transfer(devices_[static_cast<size_t>(from)],
                                               devices_[static_cast<size_t>(to)], bytes));
     flows_.back()->payload = bytes;
+    flows_.back()->ends = {devices_[static_cast<size_t>(from)], devices_[static_cast<size_t>(to)]};
     flows_.back()->spec.stream = PairOf(from, to);
   }
   return found->second;
@@ -295,6 +296,7 @@ int32_t Compiler::CollectiveFlow(int32_t device, const Instruction& in) {
     flows_.back()->traffic.push_back(
         {members[static_cast<size_t>(rank)], traffic.sent, traffic.received});
   }
+  flows_.back()->ends = std::move(group);
   return found->second;
 }
 

@@ -53,6 +53,7 @@ struct CompiledFlow {
     double sent, received;  // bytes
   };
   std::vector<Traffic> traffic;  // of a collective, by member
+  std::vector<DeviceId> ends;    // devices that take part
 };
 
 // Messages of one tensor, microbatch and tag over one channel in one direction: they go together.

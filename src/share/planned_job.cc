@@ -1,0 +1,161 @@
+#include "share/planned_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "choose/planners.h"
+
+namespace heddle {
+namespace {
+
+// Larger than any gradient: they all go together, and so when the last is there.
+constexpr Bytes kOneBucket{int64_t{1} << 50};
+
+Error OfJob(const JobSpec& spec, Error error) {
+  error.where = error.where.empty() ? fmt::format("job {}", spec.name)
+                                    : fmt::format("job {}: {}", spec.name, error.where);
+  return error;
+}
+
+// Seconds in which anything of the repetition is on its way.
+Seconds CommunicationOf(const Timeline& timeline, int repetition) {
+  std::vector<std::pair<Seconds, Seconds>> spans;
+  for (const TimelineEvent& event : timeline.events) {
+    const LaneKind kind = timeline.lanes[static_cast<size_t>(event.lane)].kind;
+    if (kind == LaneKind::kNetwork && event.repetition == repetition) {
+      spans.emplace_back(event.start, event.end);
+    }
+  }
+  std::sort(spans.begin(), spans.end());
+  Seconds total, end;
+  for (const auto& [start, finish] : spans) {
+    total += std::max(Seconds{}, finish - std::max(start, end));
+    end = std::max(end, finish);
+  }
+  return total;
+}
+
+JobTimes TimesOf(const Simulation& simulation) {
+  JobTimes times;
+  for (const DeviceUse& use : simulation.devices) times.compute = std::max(times.compute, use.busy);
+  const int middle = simulation.repetitions / 2;
+  times.communicate = CommunicationOf(simulation.timeline, middle);
+  times.exposed = std::max(Seconds{}, simulation.iteration - times.compute);
+  return times;
+}
+
+// What the device's collectives of one body add up: of a data-parallel job its gradients, all of
+// which are there when its turn ends.
+Bytes GradientsOf(const Program& program, const DeviceProgram& device) {
+  Bytes bytes;
+  for (const Instruction& in : device.list(Section::kBody)) {
+    if (in.code != OpCode::kCollective) continue;
+    for (int32_t k = 0; k < in.operand_count; ++k) {
+      const BufferRef& ref = device.operands[static_cast<size_t>(in.first_operand + k)];
+      bytes += program.BytesOf(ref.tensor, ref.slice);
+    }
+  }
+  return bytes;
+}
+
+std::vector<JobMemory> MemoryOf(const Evaluation& evaluation, const Cluster& cluster,
+                                bool whole_turns) {
+  std::vector<JobMemory> memory(static_cast<size_t>(cluster.device_count()));
+  const Program& program = evaluation.program;
+  for (size_t d = 0; d < program.devices.size(); ++d) {
+    const auto id = cluster.FindDevice(program.devices[d].name);
+    HEDDLE_CHECK(id.has_value());
+    const DeviceMemory& needs = evaluation.verdict.memory[d];
+    Bytes kept = needs.peak;
+    if (whole_turns) {
+      kept = std::min(needs.peak, needs.held + GradientsOf(program, program.devices[d]));
+    }
+    memory[static_cast<size_t>(id->value)] = {kept, needs.peak - kept};
+  }
+  return memory;
+}
+
+std::vector<Seconds> BusyOf(const Simulation& simulation, const Cluster& cluster) {
+  std::vector<Seconds> busy(static_cast<size_t>(cluster.device_count()));
+  for (const DeviceUse& use : simulation.devices) {
+    const auto id = cluster.FindDevice(use.device);
+    HEDDLE_CHECK(id.has_value());
+    busy[static_cast<size_t>(id->value)] = use.busy;
+  }
+  return busy;
+}
+
+struct MadePlan {
+  std::shared_ptr<const Planning> planning;
+  Plan plan;
+};
+
+Result<MadePlan> LoadMadePlan(const JobSpec& spec, const Cluster& cluster, const Profile* profile) {
+  HEDDLE_ASSIGN(LoadedPlan loaded, LoadForUse(spec.plan, profile));
+  if (loaded.plan.cluster_hash != cluster.ContentHash()) {
+    return BadInput(spec.plan + ": cluster", "is not the cluster of the jobs file",
+                    "make the plan again for that cluster, or name its own in the jobs file");
+  }
+  // The same cluster, but one that outlives the plan's.
+  Planning& made = *loaded.planning;
+  made.cluster = &cluster;
+  return MadePlan{std::make_shared<const Planning>(std::move(made)), std::move(loaded.plan)};
+}
+
+Result<MadePlan> MakeOwnPlan(const JobSpec& spec, const Cluster& cluster, const Profile* profile) {
+  HEDDLE_ASSIGN(Planning made, Planning::Make(spec.options, cluster, profile));
+  auto planning = std::make_shared<const Planning>(std::move(made));
+  HEDDLE_ASSIGN(Plan plan, MakePlan(spec.strategy, *planning));
+  return MadePlan{std::move(planning), std::move(plan)};
+}
+
+Result<PlannedJob> Measure(JobSpec spec, MadePlan made, const Cluster& cluster) {
+  PlannedJob job;
+  job.spec = std::move(spec);
+  job.whole_turns = IsDataParallel(made.plan);
+  HEDDLE_ASSIGN(Evaluation evaluation,
+                EvaluateFitting(*made.planning, made.plan, /*keep_events=*/true));
+  const OpCost cost = made.planning->cost();
+  HEDDLE_ASSIGN(job.seconds, CostSegments(evaluation.program, cluster, &cost));
+  job.times = TimesOf(evaluation.simulation);
+  job.busy = BusyOf(evaluation.simulation, cluster);
+  job.memory = MemoryOf(evaluation, cluster, job.whole_turns);
+  job.program = std::move(evaluation.program);
+  job.plan = std::move(made.plan);
+  job.planning = std::move(made.planning);
+  return job;
+}
+
+}  // namespace
+
+bool IsDataParallel(const Plan& plan) {
+  return !plan.spmd && !plan.async && !plan.local && plan.sync == GradientSync::kAllReduce &&
+         plan.pipelines.size() == 1 && plan.pipelines[0].stages.size() == 1;
+}
+
+Result<PlannedJob> PlanJob(const JobSpec& spec, const Cluster& cluster, const Profile* profile) {
+  Result<MadePlan> made = spec.plan.empty() ? MakeOwnPlan(spec, cluster, profile)
+                                            : LoadMadePlan(spec, cluster, profile);
+  if (!made.ok()) return OfJob(spec, made.error());
+  MadePlan plan = std::move(made).value();
+  if (!spec.overlap) plan.plan.bucket = kOneBucket;
+  Result<PlannedJob> job = Measure(spec, std::move(plan), cluster);
+  if (!job.ok()) return OfJob(spec, job.error());
+  return job;
+}
+
+Result<PlannedJob> WithOverlap(const PlannedJob& job, bool overlap) {
+  if (job.spec.overlap == overlap) return job;
+  JobSpec spec = job.spec;
+  spec.overlap = overlap;
+  Plan plan = job.plan;
+  plan.bucket = overlap ? Plan{}.bucket : kOneBucket;
+  Result<PlannedJob> other =
+      Measure(std::move(spec), {job.planning, std::move(plan)}, *job.planning->cluster);
+  if (!other.ok()) return OfJob(job.spec, other.error());
+  return other;
+}
+
+}  // namespace heddle
