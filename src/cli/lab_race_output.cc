@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/json_field.h"
 #include "cli/lab.h"
 #include "report/text_width.h"
 
