@@ -1,4 +1,5 @@
-// Races between training methods: how long the whole quadratic race takes.
+// Races between training methods: how long the whole quadratic race takes, and a gradient of the
+// language model.
 
 #include <benchmark/benchmark.h>
 
@@ -29,6 +30,20 @@ BENCHMARK(QuadraticRace)
     ->Iterations(1)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
+
+// One microbatch of the lab's default language model, forward and backward, on one core.
+void LanguageModelGradient(benchmark::State& state) {
+  const auto objective = MakeProblem("lm", {}).value();
+  const std::vector<double> x = objective->Start(0);
+  std::vector<double> gradient(x.size());
+  Pass pass = objective->MakePass();
+  for (auto _ : state) {
+    ++pass.draw.microbatch;
+    objective->Gradient(x.data(), pass, gradient.data());
+    benchmark::DoNotOptimize(gradient.data());
+  }
+}
+BENCHMARK(LanguageModelGradient)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/json_field.h"
 #include "run/store/checkpoint.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

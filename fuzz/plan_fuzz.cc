@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/json_field.h"
 #include "program/plan/plan.h"
 
 namespace {

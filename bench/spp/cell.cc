@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_field.h"
 #include "choose/planners.h"
 #include "program/lower/lower.h"
 #include "spp/simgrid_run.h"

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_field.h"
 #include "spp/cell.h"
 #include "spp/print.h"
 #include "spp/simgrid_run.h"

@@ -15,12 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "base/units.h"
 
 namespace heddle {
-
-using Json = nlohmann::ordered_json;
 
 class JsonField {
  public:

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/json_field.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
 

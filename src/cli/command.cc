@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/json_field.h"
 #include "base/text.h"
 
 namespace heddle {

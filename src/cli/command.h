@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "plan/planning.h"
 #include "report/text_table.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/json_field.h"
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "report/text_table.h"

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "cli/plan_text.h"

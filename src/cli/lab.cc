@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/json_field.h"
 #include "base/text.h"
 
 namespace heddle {

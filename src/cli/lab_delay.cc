@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
 #include "lab/replay.h"

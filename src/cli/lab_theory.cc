@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
 #include "lab/problems.h"

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
 #include "program/text/program_text.h"

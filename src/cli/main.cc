@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "base/json_field.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_field.h"
 #include "cli/command.h"
 #include "model/zoo.h"
 #include "report/text_table.h"

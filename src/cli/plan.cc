@@ -7,6 +7,7 @@
 
 #include "advise/adviser.h"
 #include "base/file.h"
+#include "base/json_field.h"
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "cli/plan_text.h"

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/json_field.h"
 #include "cli/command.h"
 #include "cli/worker_process.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "program/lower/lower.h"
 #include "program/text/program_text.h"
 

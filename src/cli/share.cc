@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/json_field.h"
 #include "cli/share_run.h"
 #include "cli/share_text.h"
 #include "cli/share_trace.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json_field.h"
 #include "base/text.h"
 #include "report/job_gantt.h"
 #include "report/text_width.h"

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "base/json_field.h"
 #include "share/trace_schedule.h"
 
 namespace heddle {

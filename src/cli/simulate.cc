@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
 #include "report/gantt.h"

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/json_field.h"
+
 namespace heddle {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "base/json_field.h"
 #include "base/text.h"
 #include "cluster/routes.h"
 #include "cluster/topology.h"

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_field.h"
+
 namespace heddle {
 namespace {
 

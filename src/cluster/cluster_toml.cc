@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "cluster/cluster.h"
 
 // toml++ 3.3 asserts what malformed input can break ("[.]", see its pull request 301), and tells

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 
 namespace heddle {

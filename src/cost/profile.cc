@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_field.h"
 #include "base/text.h"
 
 namespace heddle {

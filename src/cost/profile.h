@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "base/units.h"
 

@@ -8,9 +8,9 @@ namespace heddle {
 namespace {
 
 // gradient += σ · mean over the batch of the noise of its microbatches, for the block's elements.
-void AddMeanNoise(const Trial& trial, int64_t batch, const Block& block, double* gradient) {
+void AddMeanNoise(const Trial& trial, int64_t batch, int64_t count, const Block& block,
+                  double* gradient) {
   if (trial.sigma == 0) return;
-  const int64_t count = trial.batch();
   std::vector<double> sum(static_cast<size_t>(block.size()));
   for (int64_t m = batch * count; m < (batch + 1) * count; ++m) {
     AddNoise(trial, m * trial.objective.dimension() + block.begin, block.size(), sum.data());
@@ -20,13 +20,29 @@ void AddMeanNoise(const Trial& trial, int64_t batch, const Block& block, double*
   }
 }
 
+// The mean over the batch of its microbatches' gradients at x; one of them does where they are the
+// same.
+void BatchGradient(const Trial& trial, const double* x, int64_t batch, int64_t count, Pass& pass,
+                   std::vector<double>& gradient) {
+  pass.draw = {trial.seed, batch * count};
+  trial.objective.Gradient(x, pass, gradient.data());
+  if (!trial.objective.sampled()) return;
+  std::vector<double> other(gradient.size());
+  for (int64_t m = batch * count + 1; m < (batch + 1) * count; ++m) {
+    pass.draw = {trial.seed, m};
+    trial.objective.Gradient(x, pass, other.data());
+    for (size_t k = 0; k < gradient.size(); ++k) gradient[k] += other[k];
+  }
+  for (double& element : gradient) element /= static_cast<double>(count);
+}
+
 class TwoVersions {
  public:
   explicit TwoVersions(const Trial& trial)
       : trial_(trial),
         objective_(trial.objective),
         stages_(trial.stages()),
-        blocks_(SplitBlocks(objective_.dimension(), stages_)),
+        blocks_(objective_.Blocks(stages_)),
         x_(objective_.Start(trial.seed)),
         previous_(x_),
         gradient_(x_.size()),
@@ -61,15 +77,18 @@ class TwoVersions {
     const int64_t wanted = std::max<int64_t>(0, batch - 1);
     HEDDLE_CHECK(wanted == current || wanted == current - 1);
     const std::vector<double>& values = wanted == current ? x_ : previous_;
-    if (stage == 0) objective_.Begin(PassOf(batch));
+    if (stage == 0) {
+      PassOf(batch).draw = {trial_.seed, batch * trial_.batch()};
+      objective_.Begin(PassOf(batch));
+    }
     objective_.Forward(block, values.data() + block.begin, PassOf(batch));
     if (stage + 1 == stages_) objective_.Turn(PassOf(batch));
   }
 
   void Update(int stage, int64_t batch) {
     const Block& block = blocks_[static_cast<size_t>(stage)];
-    objective_.Backward(block, PassOf(batch), gradient_.data());
-    AddMeanNoise(trial_, batch, block, gradient_.data());
+    BlockGradient(stage, batch);
+    AddMeanNoise(trial_, batch, trial_.batch(), block, gradient_.data());
     double* x = x_.data() + block.begin;
     std::copy(x, x + block.size(), previous_.begin() + block.begin);
     for (int64_t k = 0; k < block.size(); ++k) {
@@ -78,10 +97,27 @@ class TwoVersions {
     ++version_[static_cast<size_t>(stage)];
   }
 
+  // Into gradient_, at the weights that the batch's forwards read.
+  void BlockGradient(int stage, int64_t batch) {
+    const Block& block = blocks_[static_cast<size_t>(stage)];
+    if (!objective_.sampled()) {
+      objective_.Backward(block, PassOf(batch), gradient_.data());
+      return;
+    }
+    // The last stage comes first, and by then every block has been read.
+    if (stage + 1 == stages_) {
+      const std::vector<double> read = PassOf(batch).point;
+      whole_.resize(read.size());
+      BatchGradient(trial_, read.data(), batch, trial_.batch(), PassOf(batch), whole_);
+    }
+    std::copy(whole_.begin() + block.begin, whole_.begin() + block.end, gradient_.begin());
+  }
+
   const Trial& trial_;
   const Objective& objective_;
   int stages_;
   std::vector<Block> blocks_;
+  std::vector<double> whole_;  // the batch's gradient, if it is made in one piece
   std::vector<double> x_, previous_, gradient_;
   std::vector<int64_t> version_;  // by stage: its number of updates
   std::vector<Pass> passes_;
@@ -89,15 +125,16 @@ class TwoVersions {
 
 }  // namespace
 
-Curve RunGpipe(const Trial& trial) {
-  const int64_t round = FlushTicks(trial.schedule.clock, trial.batch());
+Curve RunGpipe(const Trial& trial, int64_t times) {
+  const int64_t count = times * trial.batch();
+  const int64_t round = FlushTicks(trial.schedule.clock, count);
   std::vector<double> x = trial.objective.Start(trial.seed);
   std::vector<double> gradient(x.size());
   Pass pass = trial.objective.MakePass();
   LossRecorder recorder(trial);
   for (int64_t batch = 0; recorder.Reach((batch + 1) * round, x); ++batch) {
-    trial.objective.Gradient(x.data(), pass, gradient.data());
-    AddMeanNoise(trial, batch, {0, trial.objective.dimension()}, gradient.data());
+    BatchGradient(trial, x.data(), batch, count, pass, gradient);
+    AddMeanNoise(trial, batch, count, {0, trial.objective.dimension()}, gradient.data());
     for (size_t k = 0; k < x.size(); ++k) x[k] -= trial.step_size * gradient[k];
   }
   return recorder.Finish(x);

@@ -2,16 +2,17 @@
 //
 //   const Curve curve = RunGpipe(trial);
 //
-// Microbatches of a batch read the same weights, and a microbatch's gradient is ∇f(z) + σ ξ_m; so
-// their mean is ∇f(z) + σ · (mean of ξ_m), which is what is computed.
+// Microbatches of a batch read the same weights. Where each is all of the data, its gradient is
+// ∇f(z) + σ ξ_m; so their mean is ∇f(z) + σ · (mean of ξ_m), which is what is computed.
 #pragma once
 
 #include "lab/trial.h"
 
 namespace heddle {
 
-// Flush: a batch enters the empty pipeline, leaves it, and then all stages update. Plain SGD.
-Curve RunGpipe(const Trial& trial);
+// Flush: a batch enters the empty pipeline, leaves it, and then all stages update. Plain SGD. A
+// batch has `times` as many microbatches as the trial says: the more, the less time is idle.
+Curve RunGpipe(const Trial& trial, int64_t times = 1);
 
 // PipeDream-2BW (Narayanan et al. 2021): no flush; batch t reads version t - 1 (batch 0 version 0),
 // so W(t+1) = W(t) - γ ∇f(W(t-1)), and two versions are kept. Stage s updates at the last backward

@@ -68,6 +68,7 @@ void LinearModel::Reread(const Block& block, const double* values, Pass& pass) c
   for (size_t k = 0; k < change.size(); ++k) change[k] = values[k] - point[k];
   AddScores(block, change.data(), pass);
   std::copy(values, values + block.size(), point);
+  Turn(pass);
 }
 
 void LinearModel::Turn(Pass& pass) const {
@@ -80,7 +81,7 @@ void LinearModel::Turn(Pass& pass) const {
   }
 }
 
-void LinearModel::Backward(const Block& block, const Pass& pass, double* gradient) const {
+void LinearModel::Backward(const Block& block, Pass& pass, double* gradient) const {
   samples_.Transposed(block, pass.response.data(), gradient);
   const double* point = pass.point.data() + block.begin;
   for (int64_t k = 0; k < block.size(); ++k) gradient[k] += decay_ * point[k];

@@ -9,7 +9,8 @@ class Replicas {
  public:
   explicit Replicas(const Trial& trial)
       : trial_(trial),
-        count_(trial.sigma == 0 ? 1 : trial.stages()),
+        // Without noise or samples all replicas are equal.
+        count_(trial.sigma == 0 && !trial.objective.sampled() ? 1 : trial.stages()),
         dimension_(trial.objective.dimension()),
         replicas_(static_cast<size_t>(count_)),
         gradient_(static_cast<size_t>(dimension_)),
@@ -31,6 +32,7 @@ class Replicas {
 
  private:
   void Step(std::vector<double>& replica, int64_t microbatch) {
+    pass_.draw = {trial_.seed, microbatch};
     trial_.objective.Gradient(replica.data(), pass_, gradient_.data());
     AddNoise(trial_, microbatch * dimension_, dimension_, gradient_.data());
     for (size_t k = 0; k < replica.size(); ++k) replica[k] -= trial_.step_size * gradient_[k];

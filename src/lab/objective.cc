@@ -1,5 +1,7 @@
 #include "lab/objective.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/philox.h"
 
@@ -13,6 +15,14 @@ std::vector<Block> SplitBlocks(int64_t dimension, int stages) {
   }
   return blocks;
 }
+
+int64_t WidestBlock(const std::vector<Block>& blocks) {
+  int64_t widest = 0;
+  for (const Block& block : blocks) widest = std::max(widest, block.size());
+  return widest;
+}
+
+std::vector<Block> Objective::Blocks(int stages) const { return SplitBlocks(dimension(), stages); }
 
 std::vector<double> Objective::Start(uint64_t seed) const {
   const RandomStream stream(seed, "lab.start");

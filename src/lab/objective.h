@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,22 @@ struct Block {
 // Contiguous blocks whose sizes differ by one at most. REQUIRES: 1 <= stages <= dimension.
 std::vector<Block> SplitBlocks(int64_t dimension, int stages);
 
+int64_t WidestBlock(const std::vector<Block>& blocks);
+
+// Which samples a microbatch has, where an objective draws them: a function of these alone.
+struct Draw {
+  uint64_t seed = 0;
+  int64_t microbatch = 0;
+};
+
 struct Pass {
+  Draw draw;                     // to be set before Begin
   std::vector<double> point;     // z: each block as it was read
   std::vector<double> signal;    // what the forwards add up to
   std::vector<double> response;  // what the last stage sends back
   std::vector<double> scratch;
+  std::vector<uint8_t> symbols;  // of a language model: what is read, then what is to be predicted
+  int64_t returned = 0;          // of a network: the first unit whose backward has been
 };
 
 class Objective {
@@ -41,25 +53,40 @@ class Objective {
   virtual ~Objective() = default;
 
   virtual int64_t dimension() const = 0;
-  // L: the gradient's Lipschitz constant, or a little more.
+  // L: the gradient's Lipschitz constant, or a little more. Where there is none: 2/L is the largest
+  // step size that a race tries first.
   virtual double smoothness() const = 0;
-  virtual double lowest() const = 0;  // f at its minimum
+  virtual double lowest() const = 0;  // f at its minimum, or a bound
+  // Whether smoothness and lowest are more than a convention.
+  virtual bool has_constants() const { return true; }
   virtual double Loss(const double* x) const = 0;
+  // The loss on samples that training does not see, if there are any.
+  virtual std::optional<double> HeldOutLoss(const double*) const { return std::nullopt; }
+
+  // Whether microbatches are samples of the data, as `draw` says; otherwise each is all of them.
+  virtual bool sampled() const { return false; }
+  // The most stages it can be cut into.
+  virtual int64_t most_stages() const { return dimension(); }
+  // A block for each stage, in order; unless overridden as even as can be.
+  virtual std::vector<Block> Blocks(int stages) const;
 
   virtual Pass MakePass() const = 0;
   virtual void Begin(Pass& pass) const = 0;
   // `values` are those of the block.
   virtual void Forward(const Block& block, const double* values, Pass& pass) const = 0;
   virtual void Turn(Pass& pass) const = 0;
-  virtual void Backward(const Block& block, const Pass& pass, double* gradient) const = 0;
-  // Puts other values in place of those that the block's forward read; Turn must follow.
+  // In networks a backward needs what those of the blocks above left in the pass: blocks come in
+  // descending order, and those left out are passed through.
+  virtual void Backward(const Block& block, Pass& pass, double* gradient) const = 0;
+  // After Turn: puts other values in place of those that the block's forward read, as far as the
+  // backwards use them.
   virtual void Reread(const Block& block, const double* values, Pass& pass) const = 0;
   // Whether a block's gradient depends on that block and the elements beside it only.
   virtual bool neighbours_only() const = 0;
 
   // Where a race starts; unless overridden standard normal, so that every direction takes part.
   virtual std::vector<double> Start(uint64_t seed) const;
-  // ∇f(x), as one block.
+  // ∇f(x), as one block; of the samples that pass.draw names.
   void Gradient(const double* x, Pass& pass, double* gradient) const;
 };
 

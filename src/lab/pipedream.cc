@@ -12,7 +12,7 @@ class PipeDream {
         rule_(rule),
         objective_(trial.objective),
         stages_(trial.stages()),
-        blocks_(SplitBlocks(objective_.dimension(), stages_)),
+        blocks_(objective_.Blocks(stages_)),
         x_(objective_.Start(trial.seed)),
         gradient_(x_.size()),
         passes_(static_cast<size_t>(stages_), objective_.MakePass()) {
@@ -43,7 +43,10 @@ class PipeDream {
 
   void Forward(int stage, int64_t microbatch) {
     Pass& pass = PassOf(microbatch);
-    if (stage == 0) objective_.Begin(pass);
+    if (stage == 0) {
+      pass.draw = {trial_.seed, microbatch};
+      objective_.Begin(pass);
+    }
     objective_.Forward(At(stage), Read(stage, microbatch), pass);
     if (stage + 1 == stages_) objective_.Turn(pass);
   }
@@ -69,7 +72,6 @@ class PipeDream {
     Pass& pass = PassOf(microbatch);
     if (rule_.versions == Versions::kNone) {
       objective_.Reread(block, x_.data() + block.begin, pass);
-      objective_.Turn(pass);
     }
     objective_.Backward(block, pass, gradient_.data());
     AddNoise(trial_, microbatch * objective_.dimension() + block.begin, block.size(),

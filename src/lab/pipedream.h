@@ -8,7 +8,9 @@
 //   kStash      z(m): each block j as F(j, m) read it, the current one
 //   kVertical   z(m): every block after as many updates as block 0 had at F(0, m)
 //   kNone       block j < i as F(j, m) read it, block j >= i as it is when B(j, m) runs: what comes
-//               from above was made by the forwards, what comes back by the weights of today
+//               from above was made by the forwards, what comes back by the weights of today. In a
+//               network that is the gradient of nothing: backwards multiply by today's weights what
+//               the forwards saved
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/philox.h"
 #include "base/text.h"
+#include "lab/language_model.h"
 #include "lab/linear_model.h"
 #include "lab/quadratic.h"
 #include "run/data/libsvm_data.h"
@@ -73,6 +74,15 @@ Objectives MakeLogistic(const ProblemOptions& options) {
       LinearKind::kLogistic, std::move(data.samples), std::move(data.scores), kDecay));
 }
 
+Objectives MakeLanguageModel(const ProblemOptions& options) {
+  constexpr int64_t kMadeLength = 200000;
+  if (options.data.empty()) {
+    return LanguageModelOf(MadeText(kMadeLength), "made text", options.network);
+  }
+  HEDDLE_ASSIGN(const std::string text, ReadFile(options.data));
+  return LanguageModelOf(text, options.data, options.network);
+}
+
 // The larger of the two labels is +1.
 Result<std::vector<double>> SignsOf(const LibsvmRows& rows, const std::string& where) {
   const double first = rows.labels[0];
@@ -93,6 +103,47 @@ Result<std::vector<double>> SignsOf(const LibsvmRows& rows, const std::string& w
   return signs;
 }
 
+// One of a network's sizes, and what it may be.
+struct Size {
+  const char* flag;
+  int64_t NetworkShape::*field;
+  int64_t low, high, multiple;
+};
+
+constexpr Size kSizes[] = {{"--layers", &NetworkShape::layers, 1, 64, 1},
+                           {"--hidden", &NetworkShape::hidden, 8, 256, NetworkShape::kHead},
+                           {"--context", &NetworkShape::context, 1, 256, 1},
+                           {"--samples", &NetworkShape::samples, 1, 256, 1}};
+
+Status CheckNetwork(const NetworkShape& network) {
+  for (const Size& size : kSizes) {
+    const int64_t value = network.*size.field;
+    if (value >= size.low && value <= size.high && value % size.multiple == 0) continue;
+    const std::string multiple =
+        size.multiple > 1 ? fmt::format(", a multiple of {}", size.multiple) : "";
+    return BadInput(size.flag, fmt::format("{} is not possible", value),
+                    fmt::format("expected {} to {}{}", size.low, size.high, multiple));
+  }
+  return Ok();
+}
+
+// Options that the objective would not read are mistakes.
+Status CheckFits(const std::string& name, const ProblemOptions& options) {
+  if (!options.data.empty() && name != "logistic" && name != "lm") {
+    return BadInput("--data", "\"" + name + "\" reads no data", "only logistic and lm do");
+  }
+  for (const Size& size : kSizes) {
+    if (name != "lm" && options.network.*size.field != NetworkShape{}.*size.field) {
+      return BadInput(size.flag, "\"" + name + "\" is no network", "only lm is");
+    }
+  }
+  if (options.dimension != 0 && name == "lm") {
+    return BadInput("--dimension", "a network's sizes say how many parameters it has",
+                    "see --layers and --hidden");
+  }
+  return Ok();
+}
+
 struct Maker {
   Problem problem;
   Objectives (*make)(const ProblemOptions&);
@@ -105,6 +156,7 @@ const std::vector<Maker>& Makers() {
        &MakeQuadratic<QuadraticStart::kAtRest>},
       {{"least-squares", "random least squares"}, &MakeLeastSquares},
       {{"logistic", "logistic regression, made data or a libsvm file"}, &MakeLogistic},
+      {{"lm", "a character transformer, on made text or a file"}, &MakeLanguageModel},
   };
   return makers;
 }
@@ -121,9 +173,6 @@ const std::vector<Problem>& Problems() {
 }
 
 Objectives MakeProblem(const std::string& name, const ProblemOptions& options) {
-  if (!options.data.empty() && name != "logistic") {
-    return BadInput("--data", "\"" + name + "\" reads no data", "only logistic does");
-  }
   if (options.dimension < 0 || options.dimension > kMostDimensions ||
       (options.dimension > 0 && !options.data.empty())) {
     return BadInput("--dimension", fmt::format("{} is not possible here", options.dimension),
@@ -131,10 +180,19 @@ Objectives MakeProblem(const std::string& name, const ProblemOptions& options) {
   }
   std::vector<std::string> names;
   for (const Maker& maker : Makers()) {
-    if (maker.problem.name == name) return maker.make(options);
     names.push_back(maker.problem.name);
+    if (maker.problem.name != name) continue;
+    HEDDLE_RETURN_IF_ERROR(CheckFits(name, options));
+    return maker.make(options);
   }
   return BadInput("--objective", "\"" + name + "\" is unknown", SuggestName(name, names));
+}
+
+Objectives LanguageModelOf(std::string_view text, const std::string& where,
+                           const NetworkShape& network) {
+  HEDDLE_RETURN_IF_ERROR(CheckNetwork(network));
+  HEDDLE_ASSIGN(TextSource source, TextSource::Of(text, where, network.context + 1));
+  return std::unique_ptr<Objective>(std::make_unique<LanguageModel>(std::move(source), network));
 }
 
 Objectives LogisticOfLibsvm(std::string_view text, const std::string& where) {

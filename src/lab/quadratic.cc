@@ -41,7 +41,7 @@ void Quadratic::Reread(const Block& block, const double* values, Pass& pass) con
   Forward(block, values, pass);
 }
 
-void Quadratic::Backward(const Block& block, const Pass& pass, double* gradient) const {
+void Quadratic::Backward(const Block& block, Pass& pass, double* gradient) const {
   const double* z = pass.point.data() + block.begin;
   const double diagonal = 2 + shift_;
   const int64_t last = block.size() - 1;

@@ -33,7 +33,7 @@ class Quadratic : public Objective {
   void Begin(Pass&) const override {}
   void Forward(const Block& block, const double* values, Pass& pass) const override;
   void Turn(Pass&) const override {}
-  void Backward(const Block& block, const Pass& pass, double* gradient) const override;
+  void Backward(const Block& block, Pass& pass, double* gradient) const override;
   void Reread(const Block& block, const double* values, Pass& pass) const override;
   bool neighbours_only() const override { return true; }
 

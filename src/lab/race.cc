@@ -8,6 +8,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "base/units.h"
 #include "lab/methods.h"
@@ -29,23 +30,61 @@ double StepSize(const Objective& objective, const RaceOptions& options, int inde
   return 2 / objective.smoothness() * std::exp2(-0.5 * below);
 }
 
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+std::vector<double> LastLosses(const std::vector<Curve>& by_seed) {
+  std::vector<double> losses;
+  for (const Curve& curve : by_seed) losses.push_back(curve.last());
+  return losses;
+}
+
+std::vector<double> TargetTicks(const RaceOptions& options, const std::vector<Curve>& by_seed) {
+  std::vector<double> ticks;
+  for (const Curve& curve : by_seed) {
+    ticks.push_back(TicksToReach(options.trial, curve, *options.target));
+  }
+  return ticks;
+}
+
+// The geometric mean of values over base, seed by seed, as far as above `least`.
+std::optional<Interval> MeanRatio(const std::vector<double>& values,
+                                  const std::vector<double>& base, double least) {
+  std::vector<double> logarithms;
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (!(values[k] > least) || !(base[k] > least)) return std::nullopt;
+    logarithms.push_back(std::log(values[k] / base[k]));
+  }
+  const Interval interval = MeanInterval(logarithms);
+  if (!std::isfinite(interval.mean)) return std::nullopt;
+  return Interval{std::exp(interval.mean), std::exp(interval.low), std::exp(interval.high)};
+}
+
 // One entry while its step size is looked for.
 struct Search {
   RaceEntry entry;
+  const RaceOptions* options = nullptr;
   const Method* method = nullptr;
   const Schedule* schedule = nullptr;
   std::map<int, std::vector<Curve>> curves;  // by grid point, then seed
   int stride = 1;                            // between the points around the best
 
-  // The grid point with the lowest mean; the first if all diverged.
+  // Lower is better: time to the target, if there is one, then the loss at the end.
+  std::pair<double, double> Score(const std::vector<Curve>& by_seed) const {
+    const double ticks = options->target ? Sum(TargetTicks(*options, by_seed)) : 0;
+    return {ticks, Sum(LastLosses(by_seed))};
+  }
+
+  // The grid point with the best score; the first if all diverged.
   int Best() const {
+    constexpr double kWorst = std::numeric_limits<double>::infinity();
     int best = curves.begin()->first;
-    double lowest = std::numeric_limits<double>::infinity();
+    std::pair<double, double> lowest = {kWorst, kWorst};
     for (const auto& [index, by_seed] : curves) {
-      double sum = 0;
-      for (const Curve& curve : by_seed) sum += curve.last();
-      if (sum < lowest) {
-        lowest = sum;
+      const std::pair<double, double> score = Score(by_seed);
+      if (score < lowest) {
+        lowest = score;
         best = index;
       }
     }
@@ -107,9 +146,12 @@ class RaceTrack {
       for (const Schedule& schedule : schedules_) {
         for (const std::string& name : options_.methods) {
           Search search;
+          search.options = &options_;
           HEDDLE_ASSIGN(search.method, FindMethod(name));
           search.schedule = &schedule;
-          search.entry = {noise, schedule.clock.stages, name, 0, 0, {}, {}, {}};
+          search.entry.noise = noise;
+          search.entry.stages = schedule.clock.stages;
+          search.entry.method = name;
           searches_.push_back(std::move(search));
         }
       }
@@ -118,8 +160,7 @@ class RaceTrack {
                                    [](double noise) { return noise > 0; });
     int64_t numbers = 0;
     for (const Schedule& schedule : schedules_) {
-      numbers = std::max(numbers,
-                         NoiseNeeded(schedule.clock, options_.trial.ticks, objective_.dimension()));
+      numbers = std::max(numbers, NoiseNeeded(schedule.clock, options_.trial.ticks, objective_));
     }
     if (noisy) {
       ForEachOnThreads(noises_.size(), options_.threads,
@@ -207,24 +248,34 @@ class RaceTrack {
       entry.final = entry.curve.back();
       const size_t group = race.entries.size() / options_.methods.size();
       const Search& first = searches_[group * options_.methods.size()];
-      entry.against_first = Ratio(curves, first.curves.at(first.Best()));
+      Compare(curves, first.curves.at(first.Best()), entry);
       race.entries.push_back(std::move(entry));
     }
     return race;
   }
 
-  std::optional<Interval> Ratio(const std::vector<Curve>& curves,
-                                const std::vector<Curve>& first) const {
-    const double lowest = objective_.lowest();
-    const double rounding = 1e-13 * std::abs(lowest);
-    std::vector<double> logarithms;
-    for (size_t k = 0; k < curves.size(); ++k) {
-      const double above = curves[k].last() - lowest, base = first[k].last() - lowest;
-      if (!(above > rounding) || !(base > rounding)) return std::nullopt;
-      logarithms.push_back(std::log(above / base));
+  // What is known at the end only, and the comparison with the first method.
+  void Compare(const std::vector<Curve>& curves, const std::vector<Curve>& first,
+               RaceEntry& entry) const {
+    const auto above_lowest = [&](std::vector<double> losses) {
+      for (double& loss : losses) loss -= objective_.lowest();
+      return losses;
+    };
+    const double rounding = 1e-13 * std::abs(objective_.lowest());
+    entry.against_first =
+        MeanRatio(above_lowest(LastLosses(curves)), above_lowest(LastLosses(first)), rounding);
+    if (curves[0].held_out) {
+      std::vector<double> held_out;
+      for (const Curve& curve : curves) held_out.push_back(*curve.held_out);
+      entry.held_out = MeanInterval(held_out);
     }
-    const Interval interval = MeanInterval(logarithms);
-    return Interval{std::exp(interval.mean), std::exp(interval.low), std::exp(interval.high)};
+    if (!options_.target) return;
+    const std::vector<double> ticks = TargetTicks(options_, curves);
+    entry.reached = static_cast<int>(
+        std::count_if(ticks.begin(), ticks.end(), [](double tick) { return std::isfinite(tick); }));
+    if (entry.reached < options_.seeds) return;
+    entry.ticks_to_target = MeanInterval(ticks);
+    entry.ticks_against_first = MeanRatio(ticks, TargetTicks(options_, first), 0);
   }
 
   const Objective& objective_;
@@ -248,6 +299,7 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
   constexpr double kMostTicks = 1e7;
   const auto dimension = static_cast<double>(objective.dimension());
   const auto ticks = static_cast<double>(options.trial.ticks);
+  const double most_stages = std::min(256.0, static_cast<double>(objective.most_stages()));
   HEDDLE_RETURN_IF_ERROR(CheckRange("--seeds", options.seeds, 5, 1000));
   HEDDLE_RETURN_IF_ERROR(CheckRange("--step-sizes", options.step_sizes, 3, 200));
   HEDDLE_RETURN_IF_ERROR(CheckRange("--refine", options.refine, 0, 8));
@@ -261,19 +313,26 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
       CheckRange("--latency", static_cast<double>(options.clock.latency), 0, 1000));
   HEDDLE_RETURN_IF_ERROR(CheckRange(
       "--average-ticks", static_cast<double>(options.trial.average_ticks), 0, kMostTicks));
+  if (options.target) {
+    constexpr double kLargest = std::numeric_limits<double>::max();
+    HEDDLE_RETURN_IF_ERROR(CheckRange("--target", *options.target, objective.lowest(), kLargest));
+  }
   for (const double noise : options.noises) {
     HEDDLE_RETURN_IF_ERROR(CheckRange("--noise", noise, 0, 1e6));
   }
   double events = 0;
   int most = 1;
   for (const int stages : options.stages) {
-    HEDDLE_RETURN_IF_ERROR(CheckRange("--stages", stages, 1, std::min(256.0, dimension)));
+    HEDDLE_RETURN_IF_ERROR(CheckRange("--stages", stages, 1, most_stages));
     events += ticks * stages;
     most = std::max(most, stages);
   }
   if (options.trial.microbatches != 0) {
-    HEDDLE_RETURN_IF_ERROR(
-        CheckRange("--microbatches", static_cast<double>(options.trial.microbatches), most, 1e6));
+    const bool versions = std::find(options.methods.begin(), options.methods.end(), "2bw") !=
+                          options.methods.end();  // two of them are enough for such batches only
+    HEDDLE_RETURN_IF_ERROR(CheckRange("--microbatches",
+                                      static_cast<double>(options.trial.microbatches),
+                                      versions ? most : 1, 1e6));
   }
   const bool noisy = std::any_of(options.noises.begin(), options.noises.end(),
                                  [](double noise) { return noise > 0; });

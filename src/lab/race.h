@@ -35,6 +35,10 @@ struct RaceOptions {
   uint64_t first_seed = 0;
   int step_sizes = 16;
   int refine = 3;
+  // If given, the best step size is the one that comes down to this loss first, in the mean over
+  // the seeds; where none does with every seed, the one with the lowest loss at the end, as
+  // without.
+  std::optional<double> target;
   PipelineClock clock;  // its stages are set for each entry
   TrialOptions trial;
   int threads = 2;
@@ -55,6 +59,12 @@ struct RaceEntry {
   // stages and noise: the geometric mean over seeds, which share start and noise. Nothing if a
   // trial is at the lowest loss to rounding.
   std::optional<Interval> against_first;
+  std::optional<Interval> held_out;  // at the end, where the objective has such samples
+  // With a target: how many seeds came down to it; if all did, the ticks they took, and those over
+  // what the first method took, as above.
+  int reached = 0;
+  std::optional<Interval> ticks_to_target;
+  std::optional<Interval> ticks_against_first;
 };
 
 struct Race {

@@ -9,12 +9,6 @@
 namespace heddle {
 namespace {
 
-int64_t WidestBlock(const std::vector<Block>& blocks) {
-  int64_t widest = 0;
-  for (const Block& block : blocks) widest = std::max(widest, block.size());
-  return widest;
-}
-
 // How far back a step may read.
 int64_t LargestDelay(const Schedule& schedule, DelayMode mode) {
   return mode == DelayMode::kReplay
@@ -30,7 +24,7 @@ class Randomized {
         staleness_(staleness),
         objective_(trial.objective),
         stages_(trial.stages()),
-        blocks_(SplitBlocks(objective_.dimension(), stages_)),
+        blocks_(objective_.Blocks(stages_)),
         widest_(WidestBlock(blocks_)),
         depth_(LargestDelay(trial.schedule, mode)),
         x_(objective_.Start(trial.seed)),
@@ -70,6 +64,7 @@ class Randomized {
     const bool near = objective_.neighbours_only() && staleness_ == nullptr;
     const int first = near ? std::max(0, chosen - 1) : 0;
     const int last = near ? std::min(stages_ - 1, chosen + 1) : stages_ - 1;
+    pass_.draw = {trial_.seed, replay ? event.microbatch : k};
     objective_.Begin(pass_);
     for (int j = first; j <= last; ++j) {
       const int64_t age = replay ? k - ReadAt(event.microbatch, j) : Delay(k, j);

@@ -6,7 +6,8 @@
 // with d_j uniform in 0 … min(δ, k), always min(δ, k), or 0. δ is the largest delay of the same
 // pipeline's PipeDream. In replay mode s, ξ and every d_j are those of PipeDream, and so are the
 // bits of x. Step k ends when PipeDream's update number k does; a step's noise are the W numbers
-// from k · W of the seed's sequence, W the size of the largest block.
+// from k · W of the seed's sequence, W the size of the largest block, and its samples those of
+// microbatch k.
 //
 //   const Curve curve = RunRandomized(trial, DelayMode::kUniform);
 #pragma once

@@ -138,8 +138,7 @@ Result<StalenessStudy> MeasureStaleness(const Objective& objective,
   int64_t numbers = 0;
   for (const int stages : options.stages) {
     schedules.push_back(MakeSchedule({.stages = stages}, options.ticks));
-    numbers = std::max(numbers,
-                       NoiseNeeded(schedules.back().clock, options.ticks, objective.dimension()));
+    numbers = std::max(numbers, NoiseNeeded(schedules.back().clock, options.ticks, objective));
   }
   const auto seeds = static_cast<size_t>(options.seeds);
   Measurements of[2] = {Measurements(schedules.size(), std::vector<Measured>(seeds)),

@@ -8,20 +8,33 @@
 
 namespace heddle {
 
-int64_t NoiseNeeded(const PipelineClock& clock, int64_t ticks, int64_t dimension) {
+int64_t NoiseNeeded(const PipelineClock& clock, int64_t ticks, const Objective& objective) {
   const int64_t microbatches = ticks / (clock.forward + clock.backward) + 1;
-  const int64_t widest = (dimension + clock.stages - 1) / clock.stages;  // at least d / S
-  return microbatches * clock.stages * widest;
+  // Randomized methods take a widest block, at least d / S, for each of S updates.
+  return microbatches * clock.stages * WidestBlock(objective.Blocks(clock.stages));
 }
 
 int64_t PointTick(const TrialOptions& options, int point) {
   return options.ticks * (point + 1) / options.points;
 }
 
+double TicksToReach(const TrialOptions& options, const Curve& curve, double target) {
+  double tick = 0, loss = curve.first;
+  if (loss <= target) return 0;
+  for (size_t point = 0; point < curve.losses.size(); ++point) {
+    const auto next_tick = static_cast<double>(PointTick(options, static_cast<int>(point)));
+    const double next = curve.losses[point];
+    if (next <= target) return tick + (next_tick - tick) * (loss - target) / (loss - next);
+    tick = next_tick;
+    loss = next;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
 LossRecorder::LossRecorder(const Trial& trial) : trial_(trial) {
   constexpr double kDiverged = 1e6;  // times the first loss
-  const double first = trial.objective.Loss(trial.objective.Start(trial.seed).data());
-  limit_ = kDiverged * std::max(first, 1.0);
+  curve_.first = trial.objective.Loss(trial.objective.Start(trial.seed).data());
+  limit_ = kDiverged * std::max(curve_.first, 1.0);
 }
 
 void LossRecorder::Take(const std::vector<double>& x) {
@@ -42,6 +55,7 @@ bool LossRecorder::Reach(int64_t tick, const std::vector<double>& x) {
 Curve LossRecorder::Finish(const std::vector<double>& x) {
   const auto points = static_cast<size_t>(trial_.options.points);
   while (!curve_.diverged && curve_.losses.size() < points) Take(x);
+  curve_.held_out = trial_.objective.HeldOutLoss(x.data());
   curve_.losses.resize(points, std::numeric_limits<double>::infinity());
   return std::move(curve_);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lab/noise.h"
@@ -46,16 +47,22 @@ struct Trial {
 };
 
 // Numbers of the seed's sequence that any method uses in so many ticks.
-int64_t NoiseNeeded(const PipelineClock& clock, int64_t ticks, int64_t dimension);
+int64_t NoiseNeeded(const PipelineClock& clock, int64_t ticks, const Objective& objective);
 
 struct Curve {
+  double first = 0;            // loss at the start
   std::vector<double> losses;  // by point; infinite from where it diverged
   bool diverged = false;
+  std::optional<double> held_out;  // at the end, where the objective has such samples
   double last() const { return losses.back(); }
 };
 
 // When loss number `point` is taken.
 int64_t PointTick(const TrialOptions& options, int point);
+
+// When a curve first comes down to `target`, on straight lines between its points; the first line
+// begins with the loss at the start. Infinite if it does not.
+double TicksToReach(const TrialOptions& options, const Curve& curve, double target);
 
 class LossRecorder {
  public:

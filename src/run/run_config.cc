@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/json_field.h"
+
 namespace heddle {
 
 Json RunConfigToJson(const RunConfig& config) {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/dtype.h"
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "run/learning_rate.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "cluster/cluster_toml.h"
 #include "model/zoo.h"
 

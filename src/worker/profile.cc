@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "run/torch/measure.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/json_field.h"
 #include "run_heddle.h"
 
@@ -93,6 +95,46 @@ TEST(LabTest, LogisticOnALibsvmFile) {
       data.path());
   EXPECT_EQ(json["dimension"], 3);
   EXPECT_GE(json["rows"][0]["loss_mean"].get<double>(), json["lowest_loss"].get<double>());
+}
+
+// Held-out loss and ticks to a target beside the keys of every race; no constants that a network
+// does not have.
+TEST(LabTest, LanguageModelOnAText) {
+  std::string text;
+  for (int k = 0; k < 300; ++k) text += "to be or not to be ";
+  const TemporaryFile data(text);
+  const Json json = JsonOf(
+      "lab race --objective lm --stages 2 --methods pd,gpipe --ticks 300 --points 5 --layers 1 "
+      "--hidden 8 --context 8 --samples 2 --target 1.2 --refine 0 --json --data " +
+      data.path());
+  EXPECT_TRUE(json["lowest_loss"].is_null());
+  EXPECT_TRUE(json["smoothness"].is_null());
+  EXPECT_EQ(json["target"], 1.2);
+  ASSERT_EQ(json["rows"].size(), 2U);
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["objective"], "lm");
+    EXPECT_LE(row["held_out_low"].get<double>(), row["held_out_mean"].get<double>());
+    EXPECT_GE(row["held_out_high"].get<double>(), row["held_out_mean"].get<double>());
+    EXPECT_LT(row["loss_mean"].get<double>(), std::log(7.0));  // 7 different characters
+  }
+  EXPECT_EQ(json["rows"][0]["seeds_at_target"], 5);
+  EXPECT_GT(json["rows"][0]["ticks_to_target_mean"].get<double>(), 0);
+  EXPECT_EQ(json["rows"][0]["ticks_against_first"]["mean"], 1);
+}
+
+TEST(LabTest, BadTexts) {
+  const std::string race = "lab race --objective lm --data ";
+  const TemporaryFile empty(""), some("hello world");
+  ExpectRefused(race + empty.path(), 4, {empty.path(), "0 bytes", "at least 170"});
+  ExpectRefused(race + some.path(), 4, {some.path(), "11 bytes"});
+  ExpectRefused(race + "/nonexistent", 4, {"/nonexistent"});
+  ExpectRefused("lab race --objective lm --stages 9", 4, {"--stages", "1 to 8"});
+  ExpectRefused("lab race --objective lm --hidden 12", 4, {"--hidden", "multiple of 8"});
+  ExpectRefused("lab race --objective lm --dimension 8", 4, {"--dimension"});
+  ExpectRefused("lab race --layers 2", 4, {"--layers", "lm"});
+  ExpectRefused("lab race --target x", 4, {"--target", "\"x\""});
+  ExpectRefused("lab race --target -1", 4, {"--target"});
+  ExpectRefused("lab race --objective ln --data x", 4, {"--objective", "\"lm\""});
 }
 
 TEST(LabTest, TheoryAsJson) {

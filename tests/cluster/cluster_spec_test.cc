@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "base/json_field.h"
 #include "cluster/cluster.h"
 #include "cluster_text.h"
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/json_field.h"
 #include "cluster_text.h"
 
 namespace heddle {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json_field.h"
 #include "model/graph_builder.h"
 #include "model/zoo.h"
 

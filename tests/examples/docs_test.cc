@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_field.h"
 #include "examples/document.h"
 #include "examples/sandbox.h"
 

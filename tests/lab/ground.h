@@ -32,7 +32,7 @@ struct Ground {
          int64_t ticks = 300)
       : objective(std::move(function)),
         schedule(MakeSchedule(clock, ticks)),
-        noise(kSeed, NoiseNeeded(clock, ticks, objective->dimension())),
+        noise(kSeed, NoiseNeeded(clock, ticks, *objective)),
         sigma(noise_sigma) {
     options.ticks = ticks;
     options.points = 7;
@@ -45,8 +45,9 @@ struct Ground {
   std::vector<double> BlockGradient(const std::vector<double>& z, const Block& block,
                                     int64_t microbatch) const {
     Pass pass = objective->MakePass();
+    pass.draw = {kSeed, microbatch};
     objective->Begin(pass);
-    for (const Block& each : SplitBlocks(objective->dimension(), stages())) {
+    for (const Block& each : objective->Blocks(stages())) {
       objective->Forward(each, z.data() + each.begin, pass);
     }
     objective->Turn(pass);
@@ -62,6 +63,7 @@ struct Ground {
 
   std::vector<double> FullGradient(const std::vector<double>& x, int64_t microbatch) const {
     Pass pass = objective->MakePass();
+    pass.draw = {kSeed, microbatch};
     std::vector<double> gradient(x.size());
     objective->Gradient(x.data(), pass, gradient.data());
     for (size_t k = 0; k < x.size() && sigma > 0; ++k) {

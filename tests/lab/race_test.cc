@@ -84,7 +84,7 @@ TEST(RaceTest, IntervalsAreThoseOfTheSeeds) {
   const Schedule schedule = MakeSchedule(clock, options.trial.ticks);
   std::vector<double> losses;
   for (uint64_t seed = 0; seed < 5; ++seed) {
-    const Noise noise(seed, NoiseNeeded(clock, options.trial.ticks, 24));
+    const Noise noise(seed, NoiseNeeded(clock, options.trial.ticks, objective));
     const Trial trial{objective, schedule, options.trial, noise, 0.2, entry.step_size, seed};
     losses.push_back(FindMethod("gpipe").value()->run(trial).last());
   }
@@ -124,6 +124,50 @@ TEST(RaceTest, MoreNoiseWantsSmallerSteps) {
   EXPECT_GT(race.entries[2].final.mean, race.entries[0].final.mean);
 }
 
+// With a target the step size is the one that comes down to it first, and the times are those of
+// the seeds' curves.
+TEST(RaceTest, ATargetIsReachedFirst) {
+  const Quadratic objective(24, 0.01);
+  RaceOptions options = SmallRace();
+  options.methods = {"pd", "gpipe"};
+  options.noises = {0.2};
+  options.stages = {4};
+  options.trial.points = 40;
+  options.refine = 0;
+  const Race free = RunRace(objective, options).value();
+  EXPECT_EQ(free.entries[0].ticks_to_target, std::nullopt);
+  options.target = 4 * free.entries[1].final.mean;
+  const Race race = RunRace(objective, options).value();
+  for (const RaceEntry& entry : race.entries) {
+    EXPECT_EQ(entry.reached, options.seeds);
+    ASSERT_TRUE(entry.ticks_to_target.has_value());
+    PipelineClock clock;
+    clock.stages = 4;
+    const Schedule schedule = MakeSchedule(clock, options.trial.ticks);
+    for (const double factor : {1.0, std::sqrt(0.5), std::sqrt(2.0)}) {
+      std::vector<double> ticks;
+      for (uint64_t seed = 0; seed < 5; ++seed) {
+        const Noise noise(seed, NoiseNeeded(clock, options.trial.ticks, objective));
+        const Trial trial{objective, schedule, options.trial, noise, 0.2, entry.step_size * factor,
+                          seed};
+        const Curve curve = FindMethod(entry.method).value()->run(trial);
+        ticks.push_back(TicksToReach(options.trial, curve, *options.target));
+      }
+      const double mean = MeanInterval(ticks).mean;
+      EXPECT_GE(mean, entry.ticks_to_target->mean - 1e-9) << entry.method << factor;
+      if (factor != 1) continue;
+      EXPECT_NEAR(entry.ticks_to_target->mean, mean, 1e-9);
+    }
+  }
+  EXPECT_EQ(race.entries[0].ticks_against_first->mean, 1);
+  EXPECT_GT(race.entries[1].ticks_against_first->mean, 1);
+  options.target = 0;  // never reached: tuned for the loss at the end
+  const Race never = RunRace(objective, options).value();
+  EXPECT_EQ(never.entries[0].reached, 0);
+  EXPECT_EQ(never.entries[0].ticks_to_target, std::nullopt);
+  EXPECT_EQ(never.entries[0].step_size, free.entries[0].step_size);
+}
+
 TEST(RaceTest, RefusesWhatMakesNoSense) {
   const Quadratic objective(24, 0.01);
   const auto refused = [&](auto change) {
@@ -140,10 +184,16 @@ TEST(RaceTest, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refused([](RaceOptions& o) { o.trial.ticks = 0; }), "--ticks");
   EXPECT_EQ(refused([](RaceOptions& o) { o.trial.ticks = 10; }), "--ticks");  // nothing moves
   EXPECT_EQ(refused([](RaceOptions& o) { o.trial.every = 0; }), "--every");
-  EXPECT_EQ(refused([](RaceOptions& o) { o.trial.microbatches = 3; }), "--microbatches");
+  EXPECT_EQ(refused([](RaceOptions& o) { o.trial.microbatches = -1; }), "--microbatches");
+  EXPECT_EQ(refused([](RaceOptions& o) {
+              o.trial.microbatches = 3;  // fewer than the stages
+              o.methods = {"gpipe", "2bw"};
+            }),
+            "--microbatches");
   EXPECT_EQ(refused([](RaceOptions& o) { o.clock.latency = -1; }), "--latency");
   EXPECT_EQ(refused([](RaceOptions& o) { o.clock.backward = 0; }), "--backward");
   EXPECT_EQ(refused([](RaceOptions& o) { o.methods = {"nope"}; }), "--methods");
+  EXPECT_EQ(refused([](RaceOptions& o) { o.target = -1; }), "--target");
   EXPECT_EQ(refused([](RaceOptions& o) {
               o.trial.ticks = 9000000;
               o.seeds = 100;

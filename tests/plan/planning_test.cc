@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/json_field.h"
 #include "plan/cycle_bound.h"
 #include "plan/family_bound.h"
 #include "plan/order/orders.h"

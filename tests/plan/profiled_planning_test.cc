@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/json_field.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/planning.h"
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json_field.h"
 #include "plan/baseline/earlier_systems.h"
 #include "plan/pipeline/baselines.h"
 

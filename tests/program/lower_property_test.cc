@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/json_field.h"
 #include "random_plan.h"
 
 namespace heddle {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_field.h"
 #include "cluster/cluster.h"
 #include "program/plan/plan.h"
 

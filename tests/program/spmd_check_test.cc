@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_field.h"
 #include "model/zoo.h"
 #include "program/plan/spmd_json.h"
 #include "spmd_plans.h"

@@ -179,7 +179,8 @@ TEST(SharePlanTest, AParameterServerWaitsInMidStep) {
   EXPECT_TRUE(inputs.jobs[1].whole_turns);
   const SharePlan plan = Planned(inputs);
   for (const ShareGroup& group : plan.groups) {
-    if (group.jobs.size() == 2) EXPECT_EQ(group.devices, DeviceSharing::kFirstCome);
+    const bool turns = group.devices == DeviceSharing::kTurns;
+    EXPECT_TRUE(group.jobs.size() == 1 || !turns);
   }
 }
 

@@ -46,7 +46,8 @@ RC_GTEST_PROP(LoweredProperty, EveryLinkModelGetsToTheEnd, ()) {
       RC_ASSERT(use.busy <= sim.makespan + Seconds{1e-12});
       RC_ASSERT(use.busy <= sim.iteration + Seconds{1e-12});
     }
-    RC_ASSERT(sim.iteration <= sim.makespan + Seconds{1e-9});
+    // Messages of two bodies may get in each other's way, which those of the first do not know.
+    RC_ASSERT(sim.iteration <= sim.makespan * 1.25);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json_field.h"
 #include "program/check/check.h"
 #include "program/lower/forward_only.h"
 #include "program/spmd_plans.h"

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/json_field.h"
 #include "choose/planners.h"
 #include "program/check/check.h"
 #include "program/lower/forward_only.h"

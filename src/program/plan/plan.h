@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "cluster/cluster_spec.h"

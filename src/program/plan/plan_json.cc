@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "model/zoo.h"
 #include "program/plan/plan.h"
 #include "program/plan/spmd_json.h"

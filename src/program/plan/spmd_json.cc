@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/json_field.h"
 #include "base/text.h"
 #include "program/plan/spmd_conversion.h"
 

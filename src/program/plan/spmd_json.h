@@ -3,7 +3,7 @@
 // docs/plan.md shows one.
 #pragma once
 
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "model/graph.h"
 #include "program/plan/spmd_plan.h"

@@ -18,6 +18,7 @@
 #include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_field.h"
 #include "base/text.h"
 
 namespace heddle {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 #include "run/store/safetensors.h"
 

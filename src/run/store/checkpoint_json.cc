@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/json_field.h"
 #include "run/store/checkpoint.h"
 
 namespace heddle {

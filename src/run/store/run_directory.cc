@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file.h"
+#include "base/json_field.h"
 #include "run/store/checkpoint.h"
 
 namespace heddle {

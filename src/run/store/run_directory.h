@@ -27,7 +27,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_field.h"
+#include "base/json_fwd.h"
 #include "base/result.h"
 
 namespace heddle {

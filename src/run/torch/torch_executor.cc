@@ -404,8 +404,10 @@ void TorchExecutor::Move(const Segment& segment, const CompiledSegment& compiled
                                    : Whole(BufferOf(port, in), source.slice, i);
       const Slice common = Intersection(*source.slice, *target.slice);
       if (ElementsOf(common) > 0) {
-        Narrow(sum, *target.slice, common)
-            .add_(Narrow(value, *source.slice, common), segment.scale);
+        const at::Tensor place = Narrow(sum, *target.slice, common);
+        const at::Tensor part = Narrow(value, *source.slice, common);
+        segment.scale == 1 ? place.add_(part)
+                           : place.add_(part, segment.scale);  // integers have no scale
       }
       if (port.use == PortUse::kConsume) Free(BufferOf(port, in), i);
     }

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/json_field.h"
 #include "base/version.h"
 #include "program/lower/forward_only.h"
 #include "program/lower/lower.h"

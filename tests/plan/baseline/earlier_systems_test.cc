@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/json_field.h"
 #include "plan/pipeline/baselines.h"
 
 namespace heddle {

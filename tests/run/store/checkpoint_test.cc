@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "run/store/stored_values.h"
 #include "support/child_process.h"
 #include "support/scratch_folder.h"

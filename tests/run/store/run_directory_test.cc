@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/json_field.h"
 #include "run/store/checkpoint.h"
 #include "run/store/stored_values.h"
 #include "support/child_process.h"

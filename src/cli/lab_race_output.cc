@@ -1,0 +1,243 @@
+#include "cli/lab_race_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "base/json_field.h"
+#include "cli/lab.h"
+#include "report/text_width.h"
+
+namespace heddle {
+namespace {
+
+// How many ticks a curve's points are.
+Json CurveJson(const RaceEntry& entry, const TrialOptions& trial) {
+  Json json{{"method", entry.method},    {"stages", entry.stages},     {"noise", entry.noise},
+            {"ticks", Json::array()},    {"loss_mean", Json::array()}, {"loss_low", Json::array()},
+            {"loss_high", Json::array()}};
+  for (size_t point = 0; point < entry.curve.size(); ++point) {
+    json["ticks"].push_back(PointTick(trial, static_cast<int>(point)));
+    json["loss_mean"].push_back(NumberOrNull(entry.curve[point].mean));
+    json["loss_low"].push_back(NumberOrNull(entry.curve[point].low));
+    json["loss_high"].push_back(NumberOrNull(entry.curve[point].high));
+  }
+  return json;
+}
+
+Json IntervalJson(const std::optional<Interval>& interval) {
+  if (!interval) return Json();
+  return {{"mean", interval->mean}, {"low", interval->low}, {"high", interval->high}};
+}
+
+// name_mean, name_low, name_high.
+void AddInterval(const std::string& name, const Interval& interval, Json& row) {
+  row[name + "_mean"] = NumberOrNull(interval.mean);
+  row[name + "_low"] = NumberOrNull(interval.low);
+  row[name + "_high"] = NumberOrNull(interval.high);
+}
+
+Json RowJson(const std::string& name, const RaceOptions& options, const RaceEntry& entry) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  Json row{{"objective", name},
+           {"method", entry.method},
+           {"stages", entry.stages},
+           {"noise", entry.noise},
+           {"step_size", entry.step_size},
+           {"step_sizes_tried", entry.tried},
+           {"ticks", options.trial.ticks},
+           {"against_first", IntervalJson(entry.against_first)}};
+  AddInterval("loss", entry.final, row);
+  if (entry.held_out) AddInterval("held_out", *entry.held_out, row);
+  if (options.target) {
+    row["seeds_at_target"] = entry.reached;
+    AddInterval("ticks_to_target", entry.ticks_to_target.value_or(Interval{kNever, kNever, kNever}),
+                row);
+    row["ticks_against_first"] = IntervalJson(entry.ticks_against_first);
+  }
+  return row;
+}
+
+}  // namespace
+
+Json RaceJson(const std::string& name, const Objective& objective, const RaceOptions& options,
+              const Race& race) {
+  Json json;
+  json["schema"] = "heddle.lab.race/1";
+  json["objective"] = name;
+  json["dimension"] = objective.dimension();
+  const bool constants = objective.has_constants();
+  json["smoothness"] = constants ? Json(objective.smoothness()) : Json();
+  json["lowest_loss"] = constants ? Json(objective.lowest()) : Json();
+  json["seeds"] = options.seeds;
+  json["interval"] = "95% t-interval over seeds";
+  json["clock"] = {{"forward", options.clock.forward},
+                   {"backward", options.clock.backward},
+                   {"latency", options.clock.latency},
+                   {"average", options.trial.average_ticks}};
+  json["every"] = options.trial.every;
+  if (options.target) json["target"] = *options.target;
+  json["grid"] = {{"low", race.lowest_step},
+                  {"high", race.highest_step},
+                  {"count", options.step_sizes},
+                  {"refine", options.refine}};
+  json["rows"] = Json::array();
+  json["curves"] = Json::array();
+  for (const RaceEntry& entry : race.entries) {
+    json["rows"].push_back(RowJson(name, options, entry));
+    json["curves"].push_back(CurveJson(entry, options.trial));
+  }
+  return json;
+}
+
+LineChart RaceChart(const std::string& name, const Objective& objective, const RaceOptions& options,
+                    const Race& race) {
+  LineChart chart;
+  chart.title =
+      fmt::format("{}: loss against simulated time, {} seeds, 95% intervals", name, options.seeds);
+  chart.x_label = "ticks";
+  chart.y_label = objective.lowest() == 0 ? "loss" : "loss above the lowest";
+  chart.log_y = true;
+  for (size_t k = 0; k < race.entries.size(); ++k) {
+    const RaceEntry& entry = race.entries[k];
+    if (k % options.methods.size() == 0) {
+      const std::string noise =
+          options.noises.size() == 1 ? "" : fmt::format(", noise {}", entry.noise);
+      chart.panels.push_back({fmt::format("{} stages{}", entry.stages, noise), {}});
+    }
+    ChartSeries series;
+    series.name = entry.method;
+    for (size_t point = 0; point < entry.curve.size(); ++point) {
+      const Interval& loss = entry.curve[point];
+      series.x.push_back(static_cast<double>(PointTick(options.trial, static_cast<int>(point))));
+      series.y.push_back(loss.mean - objective.lowest());
+      series.low.push_back(loss.low - objective.lowest());
+      series.high.push_back(loss.high - objective.lowest());
+    }
+    chart.panels.back().series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+namespace {
+
+std::string Number(double value) { return fmt::format("{:.4g}", value); }
+
+// "1.2 [1.1, 1.3]", or what to say if there is none.
+std::string IntervalText(const std::optional<Interval>& interval, const std::string& none) {
+  if (!interval) return none;
+  return fmt::format("{:.3g} [{:.3g}, {:.3g}]", interval->mean, interval->low, interval->high);
+}
+
+// A column that some races have, and what stands in it.
+struct Extra {
+  std::string title;
+  std::function<std::string(const RaceEntry&)> cell;
+};
+
+std::vector<Extra> ExtrasOf(const Objective& objective, const RaceOptions& options,
+                            const Race& race) {
+  std::vector<Extra> extras;
+  if (objective.lowest() != 0) {
+    extras.push_back({"above lowest", [&](const RaceEntry& entry) {
+                        return Number(entry.final.mean - objective.lowest());
+                      }});
+  }
+  if (race.entries[0].held_out) {
+    extras.push_back(
+        {"held out", [](const RaceEntry& entry) { return IntervalText(entry.held_out, ""); }});
+  }
+  if (!options.target) return extras;
+  extras.push_back({"ticks to " + Number(*options.target), [&](const RaceEntry& entry) {
+                      return IntervalText(
+                          entry.ticks_to_target,
+                          fmt::format("{} of {} seeds", entry.reached, options.seeds));
+                    }});
+  extras.push_back({"against " + options.methods[0], [](const RaceEntry& entry) {
+                      return IntervalText(entry.ticks_against_first, "");
+                    }});
+  return extras;
+}
+
+// Best first: by time to the target if there is one, then by loss.
+bool Before(const RaceEntry& a, const RaceEntry& b) {
+  if (a.ticks_to_target.has_value() != b.ticks_to_target.has_value()) {
+    return a.ticks_to_target.has_value();
+  }
+  if (a.ticks_to_target && a.ticks_to_target->mean != b.ticks_to_target->mean) {
+    return a.ticks_to_target->mean < b.ticks_to_target->mean;
+  }
+  return a.final.mean < b.final.mean;
+}
+
+std::string HeadingOf(const std::string& name, const Objective& objective,
+                      const RaceOptions& options) {
+  const std::string constants =
+      objective.has_constants()
+          ? fmt::format(" · L {} · lowest loss {}", Number(objective.smoothness()),
+                        Number(objective.lowest()))
+          : "";
+  return fmt::format("{} · {} parameters{} · {} ticks · {} seeds\n\n", name, objective.dimension(),
+                     constants, options.trial.ticks, options.seeds);
+}
+
+std::string LegendOf(const Objective& objective, const RaceOptions& options) {
+  const std::string compared =
+      objective.has_constants() ? "what is left above the lowest loss" : "the loss";
+  std::string text = fmt::format(
+      "\nEach method at its best step size, from {} a factor √2 apart, more beyond an edge, then "
+      "{} "
+      "halvings around the best. low and high: 95% t-interval over the seeds. against {}: {}, "
+      "divided seed by seed; below 1 is better.",
+      options.step_sizes, options.refine, options.methods[0], compared);
+  if (options.target) {
+    text += fmt::format(
+        " The best step size is the one that comes down to {} first; the last column divides "
+        "ticks.",
+        Number(*options.target));
+  }
+  return text;
+}
+
+}  // namespace
+
+void PrintRace(const std::string& name, const Objective& objective, const RaceOptions& options,
+               const Race& race, const Terminal& terminal) {
+  terminal.Print(HeadingOf(name, objective, options));
+  std::vector<Column> columns = {{"noise", Align::kRight},
+                                 {"stages", Align::kRight},
+                                 {"method"},
+                                 {"step size", Align::kRight},
+                                 {"loss", Align::kRight},
+                                 {"low", Align::kRight},
+                                 {"high", Align::kRight},
+                                 {"against " + options.methods[0], Align::kRight}};
+  const std::vector<Extra> extras = ExtrasOf(objective, options, race);
+  for (const Extra& extra : extras) columns.push_back({extra.title, Align::kRight});
+  TextTable table(columns);
+  for (size_t begin = 0; begin < race.entries.size(); begin += options.methods.size()) {
+    std::vector<RaceEntry> group(
+        race.entries.begin() + static_cast<ptrdiff_t>(begin),
+        race.entries.begin() + static_cast<ptrdiff_t>(begin + options.methods.size()));
+    std::stable_sort(group.begin(), group.end(), Before);
+    if (begin > 0) table.AddRule();
+    for (const RaceEntry& entry : group) {
+      std::vector<std::string> cells = {Number(entry.noise),
+                                        std::to_string(entry.stages),
+                                        entry.method,
+                                        Number(entry.step_size),
+                                        Number(entry.final.mean),
+                                        Number(entry.final.low),
+                                        Number(entry.final.high),
+                                        IntervalText(entry.against_first, "")};
+      for (const Extra& extra : extras) cells.push_back(extra.cell(entry));
+      table.AddRow(std::move(cells));
+    }
+  }
+  terminal.Print(table.Print({terminal.colour, 0}));
+  terminal.Print(Wrapped(LegendOf(objective, options), terminal.width));
+}
+
+}  // namespace heddle
