@@ -234,7 +234,7 @@ class Share {
   Status ChooseDilation() {
     dilation_ = config_.dilate;
     if (dilation_ > 0) return Ok();
-    constexpr double kRoom = 2, kLeastSeconds = 0.02, kCores = 2;
+    constexpr double kRoom = 2, kLeastSeconds = 0.1, kCores = 2;
     constexpr int64_t kSteps = 4;
     HEDDLE_ASSIGN(const std::vector<JobRun> runs,
                   RunAlone({"calibration", ShareManner::kAlone, true, 0, kSteps}));
