@@ -50,14 +50,14 @@ class Share {
 
  private:
   Status CheckJobs() const {
-    if (!config_.emulate) return Ok();
     for (const JobPtr& job : jobs_) {
       if (job->whole_steps) continue;
-      return BadInput("job " + job->config.name,
-                      fmt::format("a {} plan exchanges in the middle of a step; only data-parallel "
-                                  "jobs can be shared with --emulate",
-                                  job->both.loaded.plan.strategy),
-                      "leave out --emulate, or plan it with --strategy dp");
+      return BadInput(
+          "job " + job->config.name,
+          fmt::format("this {} plan exchanges in the middle of a step; only "
+                      "data-parallel jobs with all-reduces run in turns",
+                      job->both.loaded.plan.strategy),
+          "plan it with --strategy dp and without --sync ps, or share it only on paper");
     }
     return Ok();
   }
