@@ -28,8 +28,8 @@ struct Named {
   std::string_view name;
   T value;
 };
-constexpr Named<ShareOrder> kOrders[] = {{"rotation", ShareOrder::kRotation},
-                                         {"deficit", ShareOrder::kDeficit}};
+constexpr Named<TurnOrder> kOrders[] = {{"rotation", TurnOrder::kRotation},
+                                        {"deficit", TurnOrder::kDeficit}};
 constexpr Named<bool> kCompressed[] = {{"fp16", true}};
 constexpr Named<DType> kDTypes[] = {
     {"fp32", DType::kF32}, {"bf16", DType::kBf16}, {"fp16", DType::kF16}, {"fp64", DType::kF64}};
@@ -38,14 +38,6 @@ constexpr Named<DType> kDTypes[] = {
 constexpr std::string_view kPlanningFields[] = {
     "model", "batch",         "strategy",       "microbatches", "dtype", "optimizer", "clip",
     "links", "profile_batch", "profile_device", "versions",     "sync",  "compress"};
-
-template <class T, size_t kCount>
-std::string_view NameIn(const Named<T> (&names)[kCount], T value) {
-  for (const Named<T>& named : names) {
-    if (named.value == value) return named.name;
-  }
-  return "?";
-}
 
 // The field as one of the names, if it is there.
 template <class T, class U, size_t kCount>
@@ -252,8 +244,6 @@ Result<JobsFile> ReadJobs(const JsonField& root, const std::string& file) {
 }
 
 }  // namespace
-
-std::string_view NameOf(ShareOrder order) { return NameIn(kOrders, order); }
 
 Result<JobsFile> ParseJobs(const std::string& text, const std::string& file) {
   HEDDLE_ASSIGN(const Json json, ParseToml(text, file));

@@ -133,7 +133,7 @@ std::vector<Seconds> ModelPace(const ShareInputs& inputs, const std::vector<size
   const ShareOptions& share = inputs.file.share;
   const bool turns =
       std::all_of(jobs.begin(), jobs.end(), [&](size_t j) { return inputs.jobs[j].whole_turns; });
-  if (turns && share.order == ShareOrder::kRotation) {
+  if (turns && share.order == TurnOrder::kRotation) {
     return std::vector<Seconds>(jobs.size(), BestPeriod(times, share.switch_cost));
   }
   std::vector<Seconds> pace;

@@ -10,7 +10,7 @@
 #include "plan/planning.h"
 #include "program/segment_cost.h"
 #include "share/jobs.h"
-#include "share/period_model.h"
+#include "turns/period_model.h"
 
 namespace heddle {
 

@@ -8,12 +8,10 @@
 
 #include "share/grouping.h"
 #include "share/judgement.h"
-#include "simulate/turn_sequence.h"
+#include "turns/turn_cycle.h"
 
 namespace heddle {
 namespace {
-
-constexpr int kLongestSequence = 32;
 
 class Sharer {
  public:
@@ -77,22 +75,23 @@ class Sharer {
     return Ok();
   }
 
+  std::vector<TurnJob> TurnJobsOf(const std::vector<size_t>& jobs) const {
+    std::vector<TurnJob> turn_jobs;
+    for (const size_t j : jobs) {
+      turn_jobs.push_back({inputs_.jobs[j].times, inputs_.jobs[j].spec.weight});
+    }
+    return turn_jobs;
+  }
+
   ShareGroup Arranged(const std::vector<size_t>& jobs) const {
     ShareGroup group;
     group.jobs = jobs;
     const ShareOptions& share = inputs_.file.share;
-    const std::vector<JobTimes> times = TimesOf(inputs_, jobs);
     const bool turns = std::all_of(jobs.begin(), jobs.end(),
                                    [&](size_t j) { return inputs_.jobs[j].whole_turns; });
     group.devices = turns ? DeviceSharing::kTurns : DeviceSharing::kFirstCome;
-    group.sequence.resize(jobs.size());
-    std::iota(group.sequence.begin(), group.sequence.end(), 0);
-    if (share.order == ShareOrder::kDeficit) {
-      const std::vector<double> rates =
-          FairJobRates(times, WeightsOf(inputs_, jobs), share.switch_cost);
-      group.sequence = SequenceOf(rates, kLongestSequence);
-    }
-    group.best_period = BestPeriod(times, share.switch_cost);
+    group.sequence = TurnCycle(share.order, TurnJobsOf(jobs), share.switch_cost);
+    group.best_period = BestPeriod(TimesOf(inputs_, jobs), share.switch_cost);
     return group;
   }
 

@@ -77,7 +77,7 @@ class Share {
     entry.name = job.config.name;
     entry.devices = job.devices;
     entry.turns = phase.steps > 0 ? INT32_MAX : job.turns;
-    entry.turn_seconds = job.modelled.compute;
+    entry.times = job.times;
     entry.weight = job.config.weight;
     entry.token_lease = kPatience * period + kConstant;
     entry.network_lease = kPatience * period + kConstant;
@@ -164,7 +164,7 @@ class Share {
                devices_.names.size(),
                phase.manner == ShareManner::kTurns ? fmt::format("in turns ({})", NameOf(order))
                                                    : std::string(NameOf(phase.manner)));
-    HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of}));
+    HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of, config_.switch_cost}));
     HEDDLE_RETURN_IF_ERROR(OpenMailbox(config_.directory));
     Supervisor* running = nullptr;
     Supervisor::Options options;

@@ -23,6 +23,7 @@ struct ShareJob {
   int64_t turns = 0;
   bool whole_steps = false;
   StepParts modelled;  // seconds of a step on the plan's cluster
+  JobTimes times;      // the same as planned, where that is known: what the order of turns is from
   SegmentSeconds segment_seconds;
   std::vector<DeviceId> cluster_devices;  // by rank
   double byte_scale = 1;                  // bytes of the plan's type per byte computed in

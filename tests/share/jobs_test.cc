@@ -30,7 +30,7 @@ TEST(Jobs, WhatIsLeftOutHasADefault) {
   EXPECT_EQ(jobs.cluster, "dir/clusters/lab.toml");
   EXPECT_EQ(jobs.share.switch_cost.value, 0);
   EXPECT_EQ(jobs.share.minimum_gain, 0.03);
-  EXPECT_EQ(jobs.share.order, ShareOrder::kRotation);
+  EXPECT_EQ(jobs.share.order, TurnOrder::kRotation);
   ASSERT_EQ(jobs.jobs.size(), 1U);
   const JobSpec& job = jobs.jobs[0];
   EXPECT_EQ(job.strategy, "dp");
@@ -79,7 +79,7 @@ steps = 7
   EXPECT_EQ(jobs.profile, "dir/times.json");
   EXPECT_EQ(jobs.share.switch_cost.value, 1e-3);
   EXPECT_EQ(jobs.share.minimum_gain, 0.1);
-  EXPECT_EQ(jobs.share.order, ShareOrder::kDeficit);
+  EXPECT_EQ(jobs.share.order, TurnOrder::kDeficit);
   ASSERT_EQ(jobs.jobs.size(), 2U);
   const JobSpec& a = jobs.jobs[0];
   EXPECT_EQ(a.options.model, "dir/profiles/x.txt");

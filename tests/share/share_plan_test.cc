@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "run/share/board.h"
+#include "run/share/share_config.h"
 #include "share/baselines.h"
 
 namespace heddle {
@@ -158,6 +160,48 @@ TEST(SharePlanTest, DeficitGivesMoreTurnsToWhoWeighsMore) {
   ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
   EXPECT_GT(plan.groups[0].sequence.size(), 2U);
   EXPECT_LT(plan.groups[0].iteration[0], plan.groups[0].iteration[1]);
+}
+
+// What the runtime is told of the jobs is enough for the turns that were planned.
+TEST(SharePlanTest, TheBoardHandsOutTheTurnsThatWerePlanned) {
+  ShareInputs inputs = Inputs(Job("heavy", "weight = 3\n") + Job("light", "weight = 2\n"),
+                              "[share]\norder = \"deficit\"\nswitch = \"3 ms\"\n");
+  inputs.jobs[1] = WithOverlap(inputs.jobs[1], true).value();
+  const SharePlan plan = Planned(inputs);
+  ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
+  const ShareGroup& group = plan.groups[0];
+  ASSERT_GT(group.sequence.size(), 2U);
+  ShareConfig config;
+  config.order = inputs.file.share.order;
+  config.switch_cost = inputs.file.share.switch_cost;
+  for (const size_t j : group.jobs) {
+    config.jobs.push_back({.name = inputs.jobs[j].spec.name,
+                           .plan = "plan.json",
+                           .profile = "",
+                           .weight = inputs.jobs[j].spec.weight,
+                           .times = inputs.jobs[j].times});
+  }
+  const Json json = ShareConfigToJson(config);
+  config = ShareConfigFromJson(JsonField(json, "config")).value();
+  Board board = Board::Create({config.order, {0}, config.switch_cost}).value();
+  std::vector<int32_t> numbers;
+  for (const ShareJobConfig& job : config.jobs) {
+    numbers.push_back(board
+                          .AddJob({.name = job.name,
+                                   .devices = {0},
+                                   .turns = 1000,
+                                   .times = job.times.value(),
+                                   .weight = job.weight})
+                          .value());
+    board.Enter(numbers.back(), 0);
+  }
+  board.Activate(numbers);
+  for (size_t turn = 0; turn < 3 * group.sequence.size(); ++turn) {
+    const int32_t job = numbers[static_cast<size_t>(group.sequence[turn % group.sequence.size()])];
+    const Result<std::optional<Grant>> grant = board.TryAcquire(job, 0);
+    ASSERT_TRUE(grant.ok() && grant.value()) << "turn " << turn;
+    board.Release(job, 0, *grant.value());
+  }
 }
 
 TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {

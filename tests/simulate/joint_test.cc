@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "joint_jobs.h"
-#include "simulate/turn_sequence.h"
 
 namespace heddle {
 namespace {
@@ -209,23 +208,6 @@ on 0
   const Result<JointSimulation> simulation = SimulateJoint(jobs, cluster, {});
   ASSERT_FALSE(simulation.ok());
   EXPECT_THAT(simulation.error().ToString(), HasSubstr("job lost: deadlock"));
-}
-
-TEST(SequenceTest, ShortAndEven) {
-  EXPECT_EQ(SequenceOf(std::vector<double>{1, 1}, 16), (std::vector<int32_t>{0, 1}));
-  EXPECT_EQ(SequenceOf(std::vector<double>{2, 1}, 16), (std::vector<int32_t>{0, 1, 0}));
-  EXPECT_EQ(SequenceOf(std::vector<double>{1, 3}, 16), (std::vector<int32_t>{1, 0, 1, 1}));
-}
-
-RC_GTEST_PROP(SequenceTest, EveryJobHasItsTurnAndThereAreNotTooMany, ()) {
-  const auto rates = *rc::gen::nonEmpty(rc::gen::container<std::vector<double>>(
-      rc::gen::map(rc::gen::inRange(1, 1000), [](int n) { return n / 100.0; })));
-  RC_PRE(rates.size() <= 8U);
-  const std::vector<int32_t> sequence = SequenceOf(rates, 16);
-  RC_ASSERT(sequence.size() <= 16U);
-  for (size_t j = 0; j < rates.size(); ++j) {
-    RC_ASSERT(std::count(sequence.begin(), sequence.end(), static_cast<int32_t>(j)) > 0);
-  }
 }
 
 }  // namespace

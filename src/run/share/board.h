@@ -32,13 +32,14 @@ namespace heddle {
 struct BoardShape {
   TurnOrder order = TurnOrder::kRotation;
   std::vector<int32_t> node_of;  // by device
+  Seconds switch_cost{};         // modelled; counts in the fair rates under `deficit`
 };
 
 struct JobEntry {
   std::string name;
-  std::vector<int32_t> devices;  // by rank
-  int64_t turns = 0;             // on each of them
-  double turn_seconds = 1;       // modelled
+  std::vector<int32_t> devices;        // by rank
+  int64_t turns = 0;                   // on each of them
+  JobTimes times{Seconds{1}, {}, {}};  // modelled, of a turn alone
   double weight = 1;
   double token_lease = 60;    // seconds
   double network_lease = 60;  // seconds
@@ -128,6 +129,7 @@ class Board {
   void RefreshHead(NetworkQueue& queue);
   Place* FindPlace(NetworkQueue& queue, int32_t j, int64_t turn);
   bool Grow(int32_t device);
+  void KeepCycle();
   std::optional<Grant> Grab(int32_t j, int32_t rank);
   bool IsNext(int32_t j, int32_t rank, Token& t);
   void WakeAll();
