@@ -183,6 +183,41 @@ on 1
   EXPECT_GE(simulation.cycle.value, 10e-3 - 1e-9);
 }
 
+// Between two devices 20 times in a body, and at each the other job's turn is waited for: it must
+// not be taken for as fast as it is once the other is done.
+TEST(JointTest, AJobThatIsHardlyServedIsSlow) {
+  std::string there, back;
+  for (int hop = 0; hop < 10; ++hop) {
+    there += "  compute F\n  send x to 1\n  free x\n  recv d from 1\n  compute B\n";
+    back += "  recv x from 0\n  compute M\n  send d to 0\n  free d\n";
+  }
+  const std::string hops = R"(heddle-program 1
+strategy test
+samples 1 as 1
+updates 0
+layers 0
+device 0 "a:0"
+device 1 "a:1"
+tensor x f32[1] activation
+tensor d f32[1] activation
+segment F other time 0.0001 s
+  writes x
+segment M other time 0.0001 s
+  consumes x
+  writes d
+segment B other time 0.0001 s
+  consumes d
+body
+on 0
+)" + there + "on 1\n" + back;
+  const JointFixture two({hops, TextOf({20, 1})}, MillisecondCluster(), /*whole_turns=*/false);
+  JointOptions options;
+  options.devices = DeviceSharing::kFirstCome;
+  const JointSimulation simulation = two.Simulate(options);
+  EXPECT_GT(simulation.iteration[0].value, 10 * 20e-3);
+  EXPECT_NEAR(simulation.iteration[1].value, 21e-3, 1e-3);
+}
+
 TEST(JointTest, ADeadlockNamesItsJob) {
   const std::string stuck = R"(heddle-program 1
 strategy test
