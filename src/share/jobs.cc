@@ -20,6 +20,7 @@ constexpr int64_t kMostMicrobatches = 1 << 16;
 constexpr int64_t kMostSteps = 1LL << 40;
 constexpr int64_t kMostPriority = 1 << 20;
 constexpr double kMostWeight = 1e6;
+constexpr double kMostSlowdown = 1e6;
 constexpr size_t kLongestName = 64;
 
 // A word of a file and what it means.
@@ -187,8 +188,8 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
   HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "weight", {0, kMostWeight, true}, job.weight));
   HEDDLE_RETURN_IF_ERROR(ReadInt(field, "priority", -kMostPriority, kMostPriority, job.priority));
   if (field.Has("tolerated_slowdown")) {
-    HEDDLE_RETURN_IF_ERROR(
-        ReadNumber(field, "tolerated_slowdown", {1, 1e6}, job.tolerated_slowdown.emplace()));
+    HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "tolerated_slowdown", {1, kMostSlowdown},
+                                      job.tolerated_slowdown.emplace()));
   }
   HEDDLE_RETURN_IF_ERROR(ReadBool(field, "overlap", job.overlap));
   return job;
@@ -197,11 +198,13 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
 Status ReadShare(const JsonField& root, ShareOptions& share) {
   if (!root.Has("share")) return Ok();
   HEDDLE_ASSIGN(const JsonField field, root.Object("share"));
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"switch", "minimum_gain", "order"}));
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"switch", "minimum_gain", "most_slowdown", "order"}));
   if (field.Has("switch")) {
     HEDDLE_ASSIGN(share.switch_cost, field.SecondsOf("switch"));
   }
   HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "minimum_gain", {0, 1}, share.minimum_gain));
+  HEDDLE_RETURN_IF_ERROR(
+      ReadNumber(field, "most_slowdown", {1, kMostSlowdown}, share.most_slowdown));
   return ReadChoice(field, "order", kOrders, share.order);
 }
 

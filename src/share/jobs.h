@@ -39,6 +39,7 @@ struct JobSpec {
 struct ShareOptions {
   Seconds switch_cost;                     // each time a device goes over to another job
   double minimum_gain = 0.03;              // sharing that wins less is left
+  double most_slowdown = 4;                // of a job that states no tolerated_slowdown
   TurnOrder order = TurnOrder::kRotation;  // or kDeficit
 };
 

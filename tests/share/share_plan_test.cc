@@ -104,6 +104,32 @@ TEST(SharePlanTest, ASlowdownThatIsNotToleratedIsRefused) {
   EXPECT_EQ(Planned(inputs).groups.size(), 1U);
 }
 
+// A pipeline that waits for a whole turn of the other at every message.
+TEST(SharePlanTest, WhoStatesNothingIsNotSlowedBeyondAllMeasure) {
+  ShareInputs inputs = Inputs(
+      "[[job]]\nname = \"pipe\"\nmodel = \"bert-base\"\nbatch = 64\nmicrobatches = 4\n"
+      "strategy = \"gpipe\"\nsteps = 4000\n"
+      "[[job]]\nname = \"dp\"\nmodel = \"vgg19\"\nbatch = 128\nsteps = 1000\noverlap = false\n");
+  const SharePlan careful = Planned(inputs);
+  EXPECT_EQ(careful.groups.size(), 2U);
+  ASSERT_EQ(careful.refusals.size(), 1U);
+  EXPECT_THAT(careful.refusals[0].reason, HasSubstr("a step of pipe would take 10."));
+  EXPECT_THAT(careful.refusals[0].reason, HasSubstr("most_slowdown is 4.00"));
+
+  inputs.file.share.most_slowdown = 20;
+  const SharePlan bold = Planned(inputs);
+  ASSERT_EQ(bold.groups.size(), 1U) << bold.refusals.at(0).reason;
+  EXPECT_GT(bold.groups[0].slowdown[0], 4);
+  EXPECT_LT(bold.shared.mean, bold.alone.mean);
+
+  // What the job itself says goes before, either way.
+  inputs.jobs[0].spec.tolerated_slowdown = 5;
+  EXPECT_EQ(Planned(inputs).groups.size(), 2U);
+  inputs.file.share.most_slowdown = 4;
+  inputs.jobs[0].spec.tolerated_slowdown = 20;
+  EXPECT_EQ(Planned(inputs).groups.size(), 1U);
+}
+
 TEST(SharePlanTest, TheUrgentIsNotSlowedByOthers) {
   ShareInputs inputs = TwoAlike();
   inputs.jobs[1].spec.priority = 5;
