@@ -62,8 +62,54 @@ class Sharer {
     HEDDLE_ASSIGN(JointSimulation simulation, SimulateGroup(group, /*keep_events=*/true));
     group.period = simulation.cycle;
     group.timeline = std::move(simulation.timeline);
+    HEDDLE_RETURN_IF_ERROR(NoteWaiting(group));
     plan_.groups.push_back(std::move(group));
     return Ok();
+  }
+
+  // The model's rates know nothing of undivided messages. Says who has much less of them in the
+  // simulation because of one: the same with overlap is simulated, and is faster.
+  Status NoteWaiting(ShareGroup& group) const {
+    constexpr double kMuchLess = 0.8, kFaster = 0.97;
+    const bool fair = inputs_.file.share.order == TurnOrder::kDeficit;
+    if (!fair || group.devices != DeviceSharing::kTurns) return Ok();
+    const std::vector<Seconds> promised = ModelPace(inputs_, group.jobs);
+    for (size_t k = 0; k < group.jobs.size(); ++k) {
+      const Seconds step = group.iteration[k];
+      const double kept = promised[k].value / step.value;
+      const PlannedJob* longest = LongestUndivided(group.jobs, group.jobs[k]);
+      if (kept >= kMuchLess || longest == nullptr) continue;
+      HEDDLE_ASSIGN(const std::vector<Seconds> divided, PaceWithOverlap(group.jobs, *longest));
+      if (divided[k].value > kFaster * step.value) continue;
+      group.notes.push_back(
+          fmt::format("{} has {:.0f}% of the rate that the model promises: it waits behind the "
+                      "undivided all-reduce of {}; overlap = true divides it, and a step takes {} "
+                      "instead of {}",
+                      inputs_.jobs[group.jobs[k]].spec.name, 100 * kept, longest->spec.name,
+                      ToText(divided[k]), ToText(step)));
+    }
+    return Ok();
+  }
+
+  Result<std::vector<Seconds>> PaceWithOverlap(const std::vector<size_t>& jobs,
+                                               const PlannedJob& whole) const {
+    ShareInputs changed = inputs_;
+    HEDDLE_ASSIGN(changed.jobs[static_cast<size_t>(&whole - inputs_.jobs.data())],
+                  WithOverlap(whole, true));
+    return Sharer(changed).SimulatedPace(jobs);
+  }
+
+  // The job whose gradients go all at once and take longest, if that is longer than those of `job`.
+  const PlannedJob* LongestUndivided(const std::vector<size_t>& jobs, size_t job) const {
+    const PlannedJob* longest = nullptr;
+    Seconds most = inputs_.jobs[job].times.communicate;
+    for (const size_t j : jobs) {
+      const PlannedJob& other = inputs_.jobs[j];
+      if (other.spec.overlap || other.times.communicate <= most) continue;
+      most = other.times.communicate;
+      longest = &other;
+    }
+    return longest;
   }
 
   Status AddAlone(size_t job) {

@@ -230,6 +230,39 @@ TEST(SharePlanTest, TheBoardHandsOutTheTurnsThatWerePlanned) {
   }
 }
 
+ShareInputs SmallBesideLarge(int large_batch, const std::string& order) {
+  return Inputs(
+      "[[job]]\nname = \"small\"\nmodel = \"mlp?hidden=4096\"\nbatch = 65536\nsteps = 3000\n"
+      "overlap = false\nweight = 3\n"
+      "[[job]]\nname = \"large\"\nmodel = \"vgg19\"\nsteps = 100\noverlap = false\nbatch = " +
+          std::to_string(large_batch) + "\n",
+      "[share]\nmost_slowdown = 100\norder = \"" + order + "\"\n");
+}
+
+TEST(SharePlanTest, ANoteNamesAnAllReduceThatIsInTheWay) {
+  ShareInputs inputs = SmallBesideLarge(256, "deficit");
+  const SharePlan plan = Planned(inputs);
+  ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
+  ASSERT_EQ(plan.groups[0].notes.size(), 1U);
+  EXPECT_THAT(plan.groups[0].notes[0], HasSubstr("small has 6"));
+  EXPECT_THAT(plan.groups[0].notes[0],
+              HasSubstr("it waits behind the undivided all-reduce of large; overlap = true"));
+  // With what it advises it is as fast as it says, and there is nothing left to note.
+  inputs.jobs[1] = WithOverlap(inputs.jobs[1], true).value();
+  const SharePlan divided = Planned(inputs);
+  ASSERT_EQ(divided.groups.size(), 1U);
+  EXPECT_TRUE(divided.groups[0].notes.empty());
+  EXPECT_THAT(plan.groups[0].notes[0],
+              HasSubstr("a step takes " + ToText(divided.groups[0].iteration[0])));
+}
+
+TEST(SharePlanTest, NothingIsNotedWhereOverlapWouldNotHelp) {
+  for (const ShareInputs& inputs :
+       {SmallBesideLarge(64, "deficit"), SmallBesideLarge(256, "rotation"), TwoAlike()}) {
+    for (const ShareGroup& group : Planned(inputs).groups) EXPECT_TRUE(group.notes.empty());
+  }
+}
+
 TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {
   const ShareInputs inputs = TwoAlike();
   const SharePlan plan = Planned(inputs);
