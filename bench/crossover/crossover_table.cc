@@ -67,7 +67,8 @@ struct Row {
 };
 
 struct Measured {
-  Samples ways[kWays];  // seconds of one step of every job
+  Samples ways[kWays];    // seconds of one step of every job
+  std::string hashes[2];  // alone, without and with buckets
   bool hashes_equal = true;
   int64_t deadlines = 0, missed = 0;
   double bound = 0;  // T*
@@ -97,6 +98,21 @@ Result<Json> Share(const Row& row, const PairFiles& files, const Options& option
                    "heddle-worker share");
 }
 
+// Of all ranks after every step, as they noted them down.
+std::string HashesOf(const Row& row, const std::string& phase) {
+  std::string hashes;
+  for (int job = 0; job < row.jobs; ++job) {
+    for (int rank = 0; rank < row.shape.ranks; ++rank) {
+      const std::string path =
+          fmt::format("{}/run/{}/job{}/rank{}.json", kFolder, phase, job, rank);
+      const Result<std::string> text = ReadFile(path);
+      if (!text.ok()) return path + " is missing";
+      hashes += ParseJson(text.value(), path).value()["hashes"].dump();
+    }
+  }
+  return hashes;
+}
+
 // One way of one repetition; a run in turns also gives the jobs alone.
 bool Measure(const Row& row, const PairFiles& files, const Options& options, bool buckets,
              ShareManner manner, Measured& measured) {
@@ -112,9 +128,11 @@ bool Measure(const Row& row, const PairFiles& files, const Options& options, boo
     measured.ways[buckets ? kTurnsOverlap : kTurns].values.push_back(period > 0 ? period : shared);
     measured.ways[buckets ? kSerialOverlap : kSerial].values.push_back(
         json.value("serial_seconds", 0.0) / steps);
-    measured.hashes_equal = measured.hashes_equal && json.value("hashes_equal", false);
+    if (measured.hashes[buckets].empty()) measured.hashes[buckets] = HashesOf(row, "alone");
     if (!buckets) measured.bound = json.value("period_bound_seconds", 0.0);
   }
+  measured.hashes_equal =
+      measured.hashes_equal && HashesOf(row, "shared") == measured.hashes[buckets];
   measured.deadlines += json.value("deadlines", int64_t{0});
   measured.missed += json.value("missed_deadlines", int64_t{0});
   return true;

@@ -42,10 +42,12 @@ class Share {
       }
     }
     HEDDLE_ASSIGN(const std::vector<JobRun> shared, RunGroups());
-    ShareSummary summary = Summarise(alone, shared, Parts(alone), dilation_);
-    // With several groups, or jobs that each go at their own pace, there is no one period.
+    // What waits in mid-step goes at its own pace: there is no one period, and no m.
     const bool ordered =
         std::all_of(jobs_.begin(), jobs_.end(), [](const JobPtr& job) { return job->whole_steps; });
+    ShareSummary summary =
+        Summarise(alone, shared, ordered ? Parts(alone) : std::vector<StepParts>{},
+                  devices_.names.size(), dilation_);
     if (Groups().size() > 1 || !ordered) summary.measured_period = summary.period_bound = 0;
     return summary;
   }

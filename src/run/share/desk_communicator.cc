@@ -36,14 +36,20 @@ class DeskCommunicator::FlowTicket final : public Ticket {
 
 DeskCommunicator::DeskCommunicator(const Seat& seat, Communicator& inner,
                                    std::function<void(int64_t)> arrived)
-    : seat_(seat), inner_(inner), arrived_(std::move(arrived)), thread_([this] { Loop(); }) {}
+    : seat_(seat),
+      inner_(inner),
+      arrived_(std::move(arrived)),
+      starter_([this] { StartGranted(); }),
+      finisher_([this] { FinishStarted(); }) {}
 
 DeskCommunicator::~DeskCommunicator() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
+    changed_.notify_all();
   }
-  thread_.join();
+  starter_.join();
+  finisher_.join();
 }
 
 TicketPtr DeskCommunicator::Send(int32_t peer, int32_t tag, Payload payload) {
@@ -130,13 +136,13 @@ void DeskCommunicator::SpendOwnTime(double bytes) const {
   SleepUntil(BoardNow() + std::llround(seconds * seat_.pace.dilation * 1e9));
 }
 
-void DeskCommunicator::Loop() {
+void DeskCommunicator::StartGranted() {
   prctl(PR_SET_TIMERSLACK, 1);
   constexpr int64_t kPatience = 20'000'000;
   for (int64_t k = 0;;) {
     if (const auto number = seat_.desk->desk.AwaitGrant(seat_.job, seat_.rank, k, kPatience)) {
       ++k;
-      Perform(*number);
+      Start(*number);
       continue;
     }
     if (seat_.board.state(seat_.job) == JobState::kDead) return GiveUp(seat_.board.why(seat_.job));
@@ -145,23 +151,45 @@ void DeskCommunicator::Loop() {
   }
 }
 
-void DeskCommunicator::Perform(int64_t number) {
+void DeskCommunicator::Start(int64_t number) {
   std::unique_lock lock(mutex_);
   const auto found = items_.find(number);
   HEDDLE_CHECK(found != items_.end());
   Item item = std::move(found->second);
   items_.erase(found);
   lock.unlock();
-  std::string error = ErrorOf([&] { item.start()->Wait(); });
-  item.start = nullptr;  // and the memory that it keeps
+  Started started{number, nullptr, item.moved};
+  if (std::string error = ErrorOf([&] { started.real = item.start(); }); !error.empty()) {
+    return item.moved->Finish(std::move(error));
+  }
+  lock.lock();
+  started_.push_back(std::move(started));
+  changed_.notify_all();
+}
+
+// All of them are under way: it does not matter which is waited for first.
+void DeskCommunicator::FinishStarted() {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ends_ || !started_.empty(); });
+    if (started_.empty()) return;
+    const Started item = std::move(started_.front());
+    started_.pop_front();
+    lock.unlock();
+    Finish(item);
+  }
+}
+
+void DeskCommunicator::Finish(const Started& item) {
+  std::string error = ErrorOf([&] { item.real->Wait(); });
   if (seat_.desk->paced) {
     constexpr int64_t kNoMatter = 1'000'000;  // what follows begins at the modelled end
-    const int64_t end = seat_.desk->desk.EndOf(seat_.job, seat_.rank, number);
+    const int64_t end = seat_.desk->desk.EndOf(seat_.job, seat_.rank, item.number);
     ++deadlines_;
     missed_ += end != 0 && BoardNow() - end > kNoMatter ? 1 : 0;
   } else {
     FlowPost post = Prepare();
-    post.number = number;
+    post.number = item.number;
     post.performed = true;
     seat_.desk->desk.Post(post);
   }

@@ -1,11 +1,13 @@
 // DeskCommunicator: a rank whose messages and collectives go by the share's flow desk: each is
-// performed when it is granted, in the order of grants, and has arrived when the office says so.
+// started when it is granted, in the order of grants, and has arrived when the office says so.
 //
 //   DeskCommunicator communicator(seat, real);
 //   communicator.Send(peer, tag, payload)->Wait();
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,11 +42,18 @@ class DeskCommunicator final : public Communicator {
     std::function<TicketPtr()> start;  // the real communication
     std::shared_ptr<LateTicket> moved;
   };
+  struct Started {
+    int64_t number;
+    TicketPtr real;
+    std::shared_ptr<LateTicket> moved;
+  };
 
   FlowPost Prepare() const;
   TicketPtr Post(FlowPost post, double bytes, std::function<TicketPtr()> start);
-  void Loop();
-  void Perform(int64_t number);
+  void StartGranted();   // the life of a thread
+  void FinishStarted();  // and of another
+  void Start(int64_t number);
+  void Finish(const Started& item);
   void GiveUp(const std::string& why);
   void SpendOwnTime(double bytes) const;
 
@@ -54,10 +63,12 @@ class DeskCommunicator final : public Communicator {
   int64_t posted_ = 0;  // the worker's thread
   std::atomic<int64_t> deadlines_{0}, missed_{0};
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::map<int64_t, Item> items_;  // by number: not granted yet
-  std::string gave_up_;            // why nothing will be granted any more
+  std::deque<Started> started_;
+  std::string gave_up_;  // why nothing will be granted any more
   bool ends_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread starter_, finisher_;  // last: they use the rest
 };
 
 }  // namespace heddle

@@ -11,7 +11,7 @@
 //   desk.AwaitEnd(board, job, rank, number)
 //
 // A communication is granted when all its ends have posted it, to all of them at once: so grants
-// have one order in the whole share, and whoever performs them in that order waits for nobody who
+// have one order in the whole share, and whoever starts them in that order waits for nobody who
 // waits for him.
 #pragma once
 
