@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/cluster.h"
 #include "cost/network_cost.h"
 #include "turns/fair_share.h"
 
@@ -54,6 +55,7 @@ class Network {
   virtual void Advance(double now, std::vector<int32_t>& done) = 0;
 };
 
+std::vector<double> WireBandwidths(const Cluster& cluster);
 std::unique_ptr<Network> MakeNetwork(LinkModel model, std::vector<double> bandwidths,
                                      size_t channels);
 

@@ -14,7 +14,7 @@
 // while the token is held, so that all nodes queue the jobs in the order of turns. Nobody waits for
 // the network while holding a token. No wait ends only by the deed of one process: those who wait
 // look after those they wait for, and a job with a dead process, or one that outstays its lease, is
-// struck from the order. That leaves the order of the others as it was.
+// struck from the order. The turns that the others were given before stay as they were.
 #pragma once
 
 #include <functional>
@@ -65,6 +65,7 @@ class Board {
   // They take part from one turn on, which no device has given away yet. Returns it.
   int64_t Activate(std::span<const int32_t> jobs);
   void MarkDead(int32_t job, const std::string& why);
+  void MarkAllDead(const std::string& why);
   // Looks for dead processes and for leases that have ended; strikes such jobs.
   void Sweep();
 
@@ -85,14 +86,10 @@ class Board {
   Status AwaitPlace(int32_t job, int32_t rank, int64_t turn);
   void LeavePlace(int32_t job, int32_t rank, int64_t turn);
 
-  // The time at which the last member came to a collective; known once it has been performed.
-  void Arrive(int32_t job, int64_t collective);
-  int64_t LastArrival(int32_t job, int64_t collective) const;
-
-  // Without tokens: uses the device, or the network, beside the others, and returns after so many
-  // nanoseconds of its own share. `number` counts a job's uses; ranks that give the same share one.
-  Status UseDeviceFairly(int32_t job, int32_t rank, int64_t number, double nanoseconds);
-  Status UseNetworkFairly(int32_t job, int64_t number, double nanoseconds);
+  // Without tokens: uses the device beside the others. It takes so many nanoseconds of its own
+  // share of the speed, from the moment at which it begins. `number` counts a job's uses.
+  void BeginFairUse(int32_t job, int32_t rank, int64_t number, double nanoseconds);
+  Status AwaitFairUse(int32_t job, int32_t rank, int64_t number);
 
   // --- For those who look -----------------------------------------------------------------------
 
@@ -102,7 +99,8 @@ class Board {
   int64_t began(int32_t job) const;
   int64_t ended(int32_t job) const;
   int64_t first_turn(int32_t job) const;
-  int32_t owner(int32_t device) const;  // job, or -1
+  int64_t network_lease(int32_t job) const;  // nanoseconds
+  int32_t owner(int32_t device) const;       // job, or -1
   std::vector<pid_t> pids(int32_t job) const;
   int64_t beats(int32_t job, int32_t rank) const;
   bool has_left(int32_t job, int32_t rank) const;
@@ -133,7 +131,6 @@ class Board {
   std::optional<Grant> Grab(int32_t j, int32_t rank);
   bool IsNext(int32_t j, int32_t rank, Token& t);
   void WakeAll();
-  Status UseFairly(FairResource& resource, int32_t j, int64_t number, double nanoseconds);
   template <class Done>
   Status WaitUntil(int32_t j, std::atomic<uint32_t>& word, const Done& done);
 
