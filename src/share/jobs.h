@@ -46,6 +46,7 @@ struct ShareOptions {
   Seconds switch_cost;         // each time a device goes over to another job
   double minimum_gain = 0.03;  // sharing that wins less is left
   ShareOrder order = ShareOrder::kRotation;
+  Seconds lease;  // that a job may keep the others waiting in a run; 0: by what its turns take
 };
 
 struct JobsFile {

@@ -36,6 +36,10 @@ bool Board::has_left(int32_t j, int32_t rank) const {
   const Lock lock(*this);
   return job(j).rank[static_cast<size_t>(rank)].left;
 }
+int64_t Board::posted(int32_t j, int32_t rank) const {
+  const Lock lock(*this);
+  return job(j).rank[static_cast<size_t>(rank)].posted;
+}
 int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
 std::vector<pid_t> Board::pids(int32_t j) const {
   const Lock lock(*this);
