@@ -30,6 +30,7 @@ TEST(Jobs, WhatIsLeftOutHasADefault) {
   EXPECT_EQ(jobs.cluster, "dir/clusters/lab.toml");
   EXPECT_EQ(jobs.share.switch_cost.value, 0);
   EXPECT_EQ(jobs.share.minimum_gain, 0.03);
+  EXPECT_EQ(jobs.share.lease.value, 0);
   EXPECT_EQ(jobs.share.order, ShareOrder::kRotation);
   ASSERT_EQ(jobs.jobs.size(), 1U);
   const JobSpec& job = jobs.jobs[0];
@@ -50,6 +51,7 @@ profile = "times.json"
 [share]
 switch = "1 ms"
 minimum_gain = 0.1
+lease = "5 s"
 order = "deficit"
 [[job]]
 name = "a-1"
@@ -79,6 +81,7 @@ steps = 7
   EXPECT_EQ(jobs.profile, "dir/times.json");
   EXPECT_EQ(jobs.share.switch_cost.value, 1e-3);
   EXPECT_EQ(jobs.share.minimum_gain, 0.1);
+  EXPECT_EQ(jobs.share.lease.value, 5);
   EXPECT_EQ(jobs.share.order, ShareOrder::kDeficit);
   ASSERT_EQ(jobs.jobs.size(), 2U);
   const JobSpec& a = jobs.jobs[0];
@@ -131,6 +134,7 @@ TEST(Jobs, RefusalsNameFileFieldAndRemedy) {
       {WithJob(good) + "[[job]]\n" + good, "job[1].name: \"a\" is the name of an earlier job"},
       {std::string(kHead) + "[share]\nswitch = 1\n[[job]]\n" + good, "share.switch"},
       {std::string(kHead) + "[share]\nminimum_gain = -1\n[[job]]\n" + good, "share.minimum_gain"},
+      {std::string(kHead) + "[share]\nlease = \"1 ms\"\n[[job]]\n" + good, "share.lease"},
       {std::string(kHead) + "[share]\norder = \"random\"\n[[job]]\n" + good, "share.order"},
   };
   for (const Case& c : cases) {
