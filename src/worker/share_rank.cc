@@ -74,9 +74,8 @@ Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
   if (run.phase.manner == ShareManner::kAlone) fault.reset();
   Rehearsal rehearsal(std::move(fault), run.board, run.number, rank, *communicator);
   SharedDevice shared(SeatOf(run, rank), rehearsal.communicator());
-  const RankHooks hooks{&rehearsal.Wrap(shared.turns()), [&](Executor& executor) {
-                          return shared.Wrap(rehearsal.Wrap(executor));
-                        }};
+  const RankHooks hooks{&rehearsal.Wrap(shared.turns()),
+                        [&](Executor& executor) { return shared.Wrap(rehearsal.Wrap(executor)); }};
   Training training = run.job.training;
   training.config.directory = run.directory();
   if (run.phase.steps > 0) training.config.steps = run.phase.steps;

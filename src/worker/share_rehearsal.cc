@@ -30,9 +30,10 @@ constexpr NamedPoint kPoints[] = {{"before-first-step", FaultPoint::kBeforeFirst
                                   {"holding-network", FaultPoint::kHoldingNetwork}};
 
 Error BadFault(const std::string& what) {
-  return BadInput(kVariable, what,
-                  "as in \"job=a rank=1 step=5 at=holding do=hang\"; at: before-first-step, holding, "
-                  "in-collective or holding-network; do: kill or hang");
+  return BadInput(
+      kVariable, what,
+      "as in \"job=a rank=1 step=5 at=holding do=hang\"; at: before-first-step, holding, "
+      "in-collective or holding-network; do: kill or hang");
 }
 
 Status ReadCount(const std::string& word, const std::string& value, int64_t least, int64_t& count) {

@@ -34,8 +34,8 @@ inline std::string MakeShareJobs(const ScratchFolder& folder, int count, int ste
                                  const std::string& share = "") {
   EXPECT_TRUE(WriteFile(folder / "cluster.toml", kShareCluster).ok());
   std::string text =
-      "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n[share]\nminimum_gain = 0\n" + share +
-      "\n";
+      "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n[share]\nminimum_gain = 0\n" +
+      share + "\n";
   for (int k = 0; k < count; ++k) {
     text += std::string("[[job]]\nname = \"") + static_cast<char>('a' + k) +
             "\"\nmodel = \"mlp?layers=3&hidden=64&inputs=" + std::to_string(32 + 8 * k) +
@@ -49,8 +49,8 @@ inline std::string MakeShareJobs(const ScratchFolder& folder, int count, int ste
 // What a rank of a job noted down.
 inline Json ShareNotes(const std::string& directory, const std::string& phase,
                        const std::string& job, int rank = 0) {
-  const std::string path = directory + "/" + phase + "/" + job + "/rank" + std::to_string(rank) +
-                           ".json";
+  const std::string path =
+      directory + "/" + phase + "/" + job + "/rank" + std::to_string(rank) + ".json";
   const Result<std::string> text = ReadFile(path);
   EXPECT_TRUE(text.ok()) << path;
   return text.ok() ? ParseJson(text.value(), path).value() : Json();

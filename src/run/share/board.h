@@ -108,7 +108,8 @@ class Board {
   std::vector<pid_t> pids(int32_t job) const;
   int64_t beats(int32_t job, int32_t rank) const;
   bool has_left(int32_t job, int32_t rank) const;
-  int64_t posted(int32_t job, int32_t rank) const;  // the last turn it queued for the network, or -1
+  int64_t posted(int32_t job,
+                 int32_t rank) const;  // the last turn it queued for the network, or -1
   int32_t ranks(int32_t job) const;
 
  private:

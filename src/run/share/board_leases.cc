@@ -112,8 +112,9 @@ void Board::LookForTheNext(int32_t device, int64_t now) {
     t.awaited = NewLease(j, record.coming, cold, rank->starved, now);
     t.awaited_turn = t.turn;
   } else if (IsOver(t.awaited, rank->starved, rank->last_beat)) {
-    Strike(j, fmt::format("rank {} hangs: it did not come for its turn on device {} within {:.3g} s",
-                          rank - record.rank.begin(), device, InSeconds(t.awaited.time)));
+    Strike(j,
+           fmt::format("rank {} hangs: it did not come for its turn on device {} within {:.3g} s",
+                       rank - record.rank.begin(), device, InSeconds(t.awaited.time)));
   }
 }
 
@@ -128,8 +129,7 @@ bool Board::AllExchange(int32_t j, int64_t turn) {
     NetworkQueue& queue = network_of(j, r);
     RefreshHead(queue);
     const Place* place = FindPlace(queue, j, turn);
-    if (place != nullptr &&
-        place != &queue.places[static_cast<size_t>(queue.head % kPlacesKept)]) {
+    if (place != nullptr && place != &queue.places[static_cast<size_t>(queue.head % kPlacesKept)]) {
       return false;
     }
   }

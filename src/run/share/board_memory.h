@@ -70,7 +70,7 @@ struct Token {
   Lease lease;             // of the owner
   Lease awaited;           // nobody's: of the job whose turn is next, once nothing holds it up
   int64_t awaited_turn = -1;
-  int64_t turn = 0;        // the next of the sequence that this device looks at; under way if owned
+  int64_t turn = 0;  // the next of the sequence that this device looks at; under way if owned
   std::array<Waiting, kMostJobs> line;  // order of arrival only
   int32_t in_line = 0;
   std::atomic<uint32_t> changes{0};  // futex

@@ -27,16 +27,11 @@ Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
 Json ShareConfigToJson(const ShareConfig& config) {
   Json jobs = Json::array();
   for (const ShareJobConfig& job : config.jobs) jobs.push_back(ShareJobToJson(job));
-  return {{"directory", config.directory},
-          {"order", NameOf(config.order)},
-          {"manner", NameOf(config.manner)},
-          {"serial", config.serial},
-          {"emulate", config.emulate},
-          {"dilate", config.dilate},
-          {"lease", config.lease},
-          {"pin", config.pin},
-          {"namespaces", config.namespaces},
-          {"jobs", std::move(jobs)},
+  return {{"directory", config.directory},   {"order", NameOf(config.order)},
+          {"manner", NameOf(config.manner)}, {"serial", config.serial},
+          {"emulate", config.emulate},       {"dilate", config.dilate},
+          {"lease", config.lease},           {"pin", config.pin},
+          {"namespaces", config.namespaces}, {"jobs", std::move(jobs)},
           {"groups", config.groups}};
 }
 

@@ -189,8 +189,8 @@ void Supervisor::WaitForTheRest() {
   for (const Led& led : jobs_) {
     const int32_t number = led.outcome.number;
     if (led.leader <= 0 || board_.IsReady(number)) continue;
-    board_.MarkDead(number, fmt::format("was not ready {} s after another job",
-                                        options_.readiness.count()));
+    board_.MarkDead(
+        number, fmt::format("was not ready {} s after another job", options_.readiness.count()));
   }
 }
 

@@ -55,9 +55,7 @@ class BoardLeases : public testing::Test {
     jobs_.push_back(job);
     return job;
   }
-  Grant Take(int32_t job, int32_t rank) {
-    return board_.TryAcquire(job, rank).value().value();
-  }
+  Grant Take(int32_t job, int32_t rank) { return board_.TryAcquire(job, rank).value().value(); }
   // A turn and its place in line.
   Grant Compute(int32_t job, int32_t rank) {
     const Grant grant = Take(job, rank);
@@ -89,7 +87,8 @@ TEST_F(BoardLeases, AHolderBeyondItsLeaseLosesTheDevice) {
   const RankBeat beat(board_, a, 0);
   const Grant grant = Take(a, 0);
   ASSERT_TRUE(board_.Acquire(b, 0).ok());  // waits for the lease to end
-  EXPECT_THAT(board_.why(a), HasSubstr("rank 0 hangs: it kept device 0 beyond its lease of 0.05 s"));
+  EXPECT_THAT(board_.why(a),
+              HasSubstr("rank 0 hangs: it kept device 0 beyond its lease of 0.05 s"));
   EXPECT_FALSE(board_.Release(a, 0, grant));
   EXPECT_EQ(board_.owner(0), b);
 }

@@ -27,12 +27,9 @@ Board MakeBoard(TurnOrder order, std::vector<int32_t> node_of) {
 int32_t Start(Board& board, const std::string& name, std::vector<int32_t> devices,
               int64_t turns = 1000, double lease = 60) {
   const auto ranks = static_cast<int32_t>(devices.size());
-  const int32_t job = board
-                          .AddJob({.name = name,
-                                   .devices = std::move(devices),
-                                   .turns = turns,
-                                   .lease = lease})
-                          .value();
+  const int32_t job =
+      board.AddJob({.name = name, .devices = std::move(devices), .turns = turns, .lease = lease})
+          .value();
   for (int32_t rank = 0; rank < ranks; ++rank) board.Enter(job, rank);
   board.Activate(std::vector<int32_t>{job});
   return job;
