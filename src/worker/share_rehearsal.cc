@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "run/share/rank_beat.h"
+#include "run/wrapped_executor.h"
 
 namespace heddle {
 namespace {
@@ -106,14 +106,8 @@ class Rehearsal::Stage {
       : fault_(std::move(fault)), board_(std::move(board)), job_(job), rank_(rank) {}
 
   void ComputesStep(int64_t i) { step_ = i + 1; }
-  bool IsAt(FaultPoint point) const { return fault_.at == point && step_ == fault_.step; }
-
-  // As the first turn begins, but for taking it.
-  void BeforeFirstTurn() {
-    if (fault_.at != FaultPoint::kBeforeFirstStep) return;
-    board_.Enter(job_, rank_);
-    const RankBeat beat(board_, job_, rank_);
-    if (board_.AwaitStart(job_).ok()) Fail();
+  bool IsAt(FaultPoint point) const {
+    return fault_.at == point && (point == FaultPoint::kBeforeFirstStep || step_ == fault_.step);
   }
 
   // Until all members have posted their sums, and have had time to begin.
@@ -173,13 +167,16 @@ class Rehearsal::Turns final : public DeviceTurns {
  public:
   Turns(Stage& stage, DeviceTurns& inner) : stage_(stage), inner_(inner) {}
 
-  void Acquire() override {
-    stage_.BeforeFirstTurn();
-    inner_.Acquire();
+  void Begin() override {
+    inner_.Begin();
+    if (stage_.IsAt(FaultPoint::kBeforeFirstStep)) stage_.Fail();
   }
+  void Acquire() override { inner_.Acquire(); }
   void Release() override { inner_.Release(); }
+  void End() override { inner_.End(); }
   bool whole_steps() const override { return inner_.whole_steps(); }
   void StepDone(int64_t i) override { inner_.StepDone(i); }
+  void TakeHash() override { inner_.TakeHash(); }
   void SetHash(std::function<uint64_t()> hash) override { inner_.SetHash(std::move(hash)); }
 
  private:
@@ -187,30 +184,18 @@ class Rehearsal::Turns final : public DeviceTurns {
   DeviceTurns& inner_;
 };
 
-class Rehearsal::Device final : public Executor {
+class Rehearsal::Device final : public WrappedExecutor {
  public:
-  Device(Stage& stage, Executor& inner) : stage_(stage), inner_(inner) {}
+  Device(Stage& stage, Executor& inner) : WrappedExecutor(inner), stage_(stage) {}
 
   void Compute(const Instruction& compute, int64_t i) override {
     stage_.ComputesStep(i);
     if (stage_.IsAt(FaultPoint::kHolding)) stage_.Fail();
-    inner_.Compute(compute, i);
+    WrappedExecutor::Compute(compute, i);
   }
-  Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
-  Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
-  Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
-  ExchangeBlocks Exchange(const Instruction& collective, int64_t i) override {
-    return inner_.Exchange(collective, i);
-  }
-  void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
-  void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
-    inner_.Alias(name, buffer, i);
-  }
-  DType dtype() const override { return inner_.dtype(); }
 
  private:
   Stage& stage_;
-  Executor& inner_;
 };
 
 Rehearsal::Rehearsal(std::optional<ShareFault> fault, Board board, int32_t job, int32_t rank,

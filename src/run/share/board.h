@@ -66,6 +66,7 @@ class Board {
   // They take part from one turn on, which no device has given away yet. Returns it.
   int64_t Activate(std::span<const int32_t> jobs);
   void MarkDead(int32_t job, const std::string& why);
+  void MarkAllDead(const std::string& why);
   // Looks for dead processes and for leases that have ended; strikes such jobs.
   void Sweep();
 
@@ -87,14 +88,14 @@ class Board {
   Status AwaitPlace(int32_t job, int32_t rank, int64_t turn);
   void LeavePlace(int32_t job, int32_t rank, int64_t turn);
 
-  // The time at which the last member came to a collective; known once it has been performed.
-  void Arrive(int32_t job, int64_t collective);
-  int64_t LastArrival(int32_t job, int64_t collective) const;
+  // Without tokens: uses the device beside the others. It takes so many nanoseconds of its own
+  // share of the speed, from the moment at which it begins. `number` counts a job's uses.
+  void BeginFairUse(int32_t job, int32_t rank, int64_t number, double nanoseconds);
+  Status AwaitFairUse(int32_t job, int32_t rank, int64_t number);
 
-  // Without tokens: uses the device, or the network, beside the others, and returns after so many
-  // nanoseconds of its own share. `number` counts a job's uses; ranks that give the same share one.
-  Status UseDeviceFairly(int32_t job, int32_t rank, int64_t number, double nanoseconds);
-  Status UseNetworkFairly(int32_t job, int64_t number, double nanoseconds);
+  // For what is not in line here: the lease of an exchange that begins now, and whether it is over.
+  Lease NetworkLease(int32_t job) const;
+  bool HasOutstayed(int32_t job, const Lease& lease) const;
 
   // --- For those who look -----------------------------------------------------------------------
 
@@ -145,7 +146,6 @@ class Board {
   std::optional<Grant> Grab(int32_t j, int32_t rank);
   bool IsNext(int32_t j, int32_t rank, Token& t);
   void WakeAll();
-  Status UseFairly(FairResource& resource, int32_t j, int64_t number, double nanoseconds);
   template <class Done>
   Status WaitUntil(int32_t j, std::atomic<uint32_t>& word, const Done& done);
 

@@ -73,6 +73,18 @@ void Board::LearnExchange(int32_t j, const Place& place) {
   if (known) record.network.Learn(BoardNow() - place.lease.since);
 }
 
+Lease Board::NetworkLease(int32_t j) const {
+  const Lock lock(*this);
+  const JobRecord& record = job(j);
+  return NewLease(j, record.network, FewestTurns(record) <= kColdTurns, StarvedRanks(record),
+                  BoardNow());
+}
+
+bool Board::HasOutstayed(int32_t j, const Lease& lease) const {
+  const Lock lock(*this);
+  return IsOver(lease, StarvedRanks(job(j)), LastBeats(job(j)));
+}
+
 void Board::LookAtLeases(int64_t now) {
   for (int32_t d = 0; d < m().devices; ++d) {
     if (token(d).owner >= 0) {
