@@ -115,8 +115,10 @@ TEST_F(BoardLeases, TheFirstTurnsHaveTimeToWarmUp) {
   const int32_t a = Start("a", 0);
   Start("b", 60);
   Take(a, 0);
-  LetTimePass();
+  LetTimePass(-kSecond / 10);  // as if 2.5 s more had passed
   EXPECT_TRUE(Runs(a)) << board_.why(a);
+  LetTimePass(-kSecond / 4);
+  EXPECT_FALSE(Runs(a));
 }
 
 TEST_F(BoardLeases, AJobMustComeForItsTurn) {
@@ -131,12 +133,12 @@ TEST_F(BoardLeases, AJobMustComeForItsTurn) {
 
 TEST_F(BoardLeases, WhoCannotComeBecauseItsSumIsInLineIsNotToBlame) {
   const int32_t a = Start("a", 60), b = Start("b", kLease);
-  Compute(a, 0);
-  Compute(b, 0);
+  for (const int32_t job : {a, b}) {
+    for (const int32_t rank : {0, 1}) Compute(job, rank);
+  }
+  board_.LeavePlace(a, 1, 0);  // a's sum still has the network of node 0: b's waits for it
   Compute(a, 1);
-  Compute(b, 1);
-  board_.LeavePlace(a, 1, 0);
-  Take(a, 0);  // a's sum still has the network of node 0
+  EXPECT_FALSE(board_.TryAcquire(a, 1).value().has_value()) << "it is b's turn";
   LetTimePass();
   EXPECT_TRUE(Runs(b)) << board_.why(b);
 }
