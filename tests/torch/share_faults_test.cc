@@ -28,26 +28,30 @@ struct Case {
   const char* name;
   const char* fault;   // of rank 1 of job a
   const char* reason;  // as its failure is told
+  double most;         // seconds that the others wait
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 constexpr int kSteps = 16;
 
+constexpr double kPromised = 2;
+constexpr double kBusy = 3;  // the same, on a machine that has other tests to run
+
 constexpr char kKilled[] = "a: failed: device 1 (b:0): was killed by signal 9";
 constexpr Case kCases[] = {
-    {"KilledBeforeItsFirstStep", "at=before-first-step do=kill", kKilled},
-    {"KilledHoldingADevice", "at=holding step=6 do=kill", kKilled},
-    {"KilledInACollective", "at=in-collective step=6 do=kill", kKilled},
-    {"KilledHoldingTheNetwork", "at=holding-network step=6 do=kill", kKilled},
+    {"KilledBeforeItsFirstStep", "at=before-first-step do=kill", kKilled, kPromised},
+    {"KilledHoldingADevice", "at=holding step=6 do=kill", kKilled, kPromised},
+    {"KilledInACollective", "at=in-collective step=6 do=kill", kKilled, kPromised},
+    {"KilledHoldingTheNetwork", "at=holding-network step=6 do=kill", kKilled, kPromised},
     {"HangsBeforeItsFirstStep", "at=before-first-step do=hang",
-     "a: failed: rank 1 hangs: it did not come for its turn on device 1"},
+     "a: failed: rank 1 hangs: it did not come for its turn on device 1", kBusy},
     {"HangsHoldingADevice", "at=holding step=6 do=hang",
-     "a: failed: rank 1 hangs: it kept device 1"},
+     "a: failed: rank 1 hangs: it kept device 1", kBusy},
     {"HangsInACollective", "at=in-collective step=6 do=hang",
-     "a: failed: hangs: it kept the network of node"},
+     "a: failed: hangs: it kept the network of node", kBusy},
     {"HangsHoldingTheNetwork", "at=holding-network step=6 do=hang",
-     "a: failed: hangs: it kept the network of node 1"},
+     "a: failed: hangs: it kept the network of node 1", kBusy},
 };
 
 class ShareFaults : public testing::TestWithParam<Case> {};
@@ -88,8 +92,7 @@ TEST_P(ShareFaults, TheOthersGoOnAsIfAlone) {
       EXPECT_EQ(shared["hashes"], alone["hashes"]) << "job " << job << ", rank " << rank;
       const double waited = WaitedSeconds(shared, fault);
       fmt::print("{}: {} waited {:.2f} s on rank {}\n", one.name, job, waited, rank);
-      // Promised are 2 s; another second is for machines that are busy with other tests.
-      EXPECT_LT(waited, 3) << "job " << job << " waited " << waited << " s on rank " << rank;
+      EXPECT_LT(waited, one.most) << "job " << job << " waited on rank " << rank;
     }
   }
 }
