@@ -68,6 +68,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
   config.serial = !flags.no_serial;
   config.emulate = flags.emulate;
   config.dilate = flags.dilate;
+  config.lease = inputs.file.share.lease.value;
   for (const ShareGroup& group : plan.groups) {
     config.groups.emplace_back();
     for (const size_t k : group.jobs) {

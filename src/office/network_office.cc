@@ -147,7 +147,7 @@ void NetworkOffice::Serve() {
 void NetworkOffice::Start(int32_t id) {
   Flow& flow = flows_.at(id);
   flow.moves = true;
-  flow.deadline = BoardNow() + board_.network_lease(flow.request.job);
+  flow.lease = board_.NetworkLease(flow.request.job);
   for (const End& end : flow.ends) desk_.Grant(flow.request.job, end.rank, end.number);
   if (options_.dilation > 0) network_->Start(id, flow.spec, now_);
 }
@@ -184,7 +184,7 @@ void NetworkOffice::LookAfterJobs() {
   for (const auto& item : flows_) {
     const Flow& flow = item.second;
     const bool real = flow.moves && options_.dilation <= 0;
-    if (real && BoardNow() > flow.deadline) {
+    if (real && board_.HasOutstayed(flow.request.job, flow.lease)) {
       board_.MarkDead(flow.request.job, "hangs: it kept the network beyond its lease");
     }
   }

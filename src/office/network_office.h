@@ -59,7 +59,7 @@ class NetworkOffice {
     FlowSpec spec;
     size_t performed = 0;  // ends
     bool moves = false;
-    int64_t deadline = 0;  // of a real one
+    Lease lease;  // of a real one
   };
 
   static Key KeyOf(const FlowPost& post);

@@ -195,16 +195,28 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
   return job;
 }
 
+Status ReadLease(const JsonField& field, ShareOptions& share) {
+  if (!field.Has("lease")) return Ok();
+  constexpr Seconds kShortest{0.1}, kLongest{86400};
+  HEDDLE_ASSIGN(share.lease, field.SecondsOf("lease"));
+  if (share.lease >= kShortest && share.lease <= kLongest) return Ok();
+  HEDDLE_ASSIGN(const JsonField child, field.Child("lease"));
+  return child.Bad(fmt::format("{} is out of range", ToText(share.lease)),
+                   fmt::format("expected {} to {}", ToText(kShortest), ToText(kLongest)));
+}
+
 Status ReadShare(const JsonField& root, ShareOptions& share) {
   if (!root.Has("share")) return Ok();
   HEDDLE_ASSIGN(const JsonField field, root.Object("share"));
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"switch", "minimum_gain", "most_slowdown", "order"}));
+  HEDDLE_RETURN_IF_ERROR(
+      field.OnlyKeys({"switch", "minimum_gain", "most_slowdown", "order", "lease"}));
   if (field.Has("switch")) {
     HEDDLE_ASSIGN(share.switch_cost, field.SecondsOf("switch"));
   }
   HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "minimum_gain", {0, 1}, share.minimum_gain));
   HEDDLE_RETURN_IF_ERROR(
       ReadNumber(field, "most_slowdown", {1, kMostSlowdown}, share.most_slowdown));
+  HEDDLE_RETURN_IF_ERROR(ReadLease(field, share));
   return ReadChoice(field, "order", kOrders, share.order);
 }
 

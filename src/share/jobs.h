@@ -41,6 +41,7 @@ struct ShareOptions {
   double minimum_gain = 0.03;              // sharing that wins less is left
   double most_slowdown = 4;                // of a job that states no tolerated_slowdown
   TurnOrder order = TurnOrder::kRotation;  // or kDeficit
+  Seconds lease;  // that a job may keep the others waiting in a run; 0: by what its turns take
 };
 
 struct JobsFile {

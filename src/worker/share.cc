@@ -16,6 +16,7 @@
 #include "worker/commands.h"
 #include "worker/share_jobs.h"
 #include "worker/share_rank.h"
+#include "worker/share_rehearsal.h"
 
 namespace heddle {
 namespace {
@@ -36,10 +37,8 @@ class Share {
     std::vector<JobRun> alone;
     if (config_.serial) {
       HEDDLE_ASSIGN(alone, RunAlone({"alone", ShareManner::kAlone, true, dilation_, 0}));
-      for (size_t k = 0; k < jobs_.size(); ++k) {
-        real_step_seconds_[jobs_[k]->config.name] =
-            alone[k].seconds() / static_cast<double>(jobs_[k]->config.steps);
-      }
+      const std::vector<StepParts> parts = Parts(alone);
+      for (size_t k = 0; k < parts.size(); ++k) alone_parts_[jobs_[k]->config.name] = parts[k];
     }
     HEDDLE_ASSIGN(const std::vector<JobRun> shared, RunGroups());
     // What waits in mid-step goes at its own pace: there is no one period, and no m.
@@ -53,24 +52,22 @@ class Share {
   }
 
  private:
-  // A generous multiple of what a turn should take, and a constant for a busy machine.
   JobEntry EntryOf(const ShareJob& job, const SharePhase& phase) const {
-    constexpr double kPatience = 20, kConstant = 3, kUnknown = 120;
-    double period = 0;
-    for (const JobPtr& other : jobs_) {
-      const auto known = real_step_seconds_.find(other->config.name);
-      period += phase.dilation > 0                  ? phase.dilation * other->step_seconds()
-                : known != real_step_seconds_.end() ? known->second
-                                                    : kUnknown;
-    }
     JobEntry entry;
     entry.name = job.config.name;
     entry.devices = job.devices;
     entry.turns = phase.repetitions > 0 ? INT32_MAX : job.turns;
     entry.times = job.times;
     entry.weight = job.config.weight;
-    entry.token_lease = kPatience * period + kConstant;
-    entry.network_lease = kPatience * period + kConstant;
+    entry.lease = config_.lease;
+    const auto alone = alone_parts_.find(job.config.name);
+    if (phase.dilation > 0) {
+      entry.expected_turn = phase.dilation * job.modelled.compute;
+      entry.expected_network = phase.dilation * job.modelled.network;
+    } else if (alone != alone_parts_.end()) {
+      entry.expected_turn = alone->second.compute;
+      entry.expected_network = alone->second.network;
+    }
     return entry;
   }
 
@@ -303,7 +300,7 @@ class Share {
   ShareDevices devices_;
   std::vector<JobPtr> jobs_;  // those of the config, then those that came later
   double dilation_ = 0;
-  std::map<std::string, double> real_step_seconds_;  // alone
+  std::map<std::string, StepParts> alone_parts_;  // measured; modelled where emulated
 };
 
 }  // namespace
@@ -313,6 +310,7 @@ Status ShareCommand(const Words& words) {
   HEDDLE_ASSIGN(const Json json, ParseJson(words[0], "share configuration"));
   HEDDLE_ASSIGN(const ShareConfig config,
                 ShareConfigFromJson(JsonField(json, "share configuration")));
+  HEDDLE_RETURN_IF_ERROR(RehearsedFault());
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
   InstallTensorMemory();
   HEDDLE_ASSIGN(const ShareSummary summary, Share(config).Run());

@@ -15,6 +15,7 @@
 #include "run/processes.h"
 #include "run/share/shared_device.h"
 #include "run/torch/c10d_communicator.h"
+#include "worker/share_rehearsal.h"
 
 namespace heddle {
 namespace {
@@ -78,8 +79,12 @@ Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
   options.identity = kVersion;
   for (const Group& group : program.groups) options.groups.push_back(group.devices);
   HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
-  SharedDevice shared(SeatOf(run, rank), *communicator);
-  const RankHooks hooks{&shared.turns(), [&](Executor& executor) { return shared.Wrap(executor); }};
+  HEDDLE_ASSIGN(std::optional<ShareFault> fault, RehearsedFault());
+  if (run.phase.manner == ShareManner::kAlone) fault.reset();
+  Rehearsal rehearsal(std::move(fault), run.board, run.number, rank, *communicator);
+  SharedDevice shared(SeatOf(run, rank), rehearsal.communicator());
+  const RankHooks hooks{&rehearsal.Wrap(shared.turns()),
+                        [&](Executor& executor) { return shared.Wrap(rehearsal.Wrap(executor)); }};
   Training training = run.job.training;
   training.config.directory = run.directory();
   training.config.steps = (run.repetitions() + StepsOutsideBody(program)) * StepsPerBody(program);

@@ -163,12 +163,14 @@ TEST_F(NetworkOfficeTest, WhatTheDeadWaitForIsForgotten) {
 
 TEST_F(NetworkOfficeTest, WhoKeepsTheNetworkBeyondItsLeaseIsStruck) {
   const int32_t hasty =
-      board_.AddJob({.name = "hasty", .devices = {0, 1, 2}, .network_lease = 1e-9}).value();
+      board_.AddJob({.name = "hasty", .devices = {0, 1, 2}, .lease = 1e-9}).value();
   const int32_t one[] = {hasty};
   board_.Activate(one);
   NetworkOffice office = Office({true, 0});
   PostBoth(hasty, 0, 0, 1);
   office.Work(0);
+  EXPECT_EQ(board_.state(hasty), JobState::kRunning);
+  for (const int32_t rank : {0, 1, 2}) board_.Beat(hasty, rank);
   office.Work(0);
   EXPECT_EQ(board_.state(hasty), JobState::kDead);
 }

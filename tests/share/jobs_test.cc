@@ -30,6 +30,7 @@ TEST(Jobs, WhatIsLeftOutHasADefault) {
   EXPECT_EQ(jobs.cluster, "dir/clusters/lab.toml");
   EXPECT_EQ(jobs.share.switch_cost.value, 0);
   EXPECT_EQ(jobs.share.minimum_gain, 0.03);
+  EXPECT_EQ(jobs.share.lease.value, 0);
   EXPECT_EQ(jobs.share.most_slowdown, 4);
   EXPECT_EQ(jobs.share.order, TurnOrder::kRotation);
   ASSERT_EQ(jobs.jobs.size(), 1U);
@@ -52,6 +53,7 @@ profile = "times.json"
 switch = "1 ms"
 minimum_gain = 0.1
 most_slowdown = 2.5
+lease = "5 s"
 order = "deficit"
 [[job]]
 name = "a-1"
@@ -81,6 +83,7 @@ steps = 7
   EXPECT_EQ(jobs.profile, "dir/times.json");
   EXPECT_EQ(jobs.share.switch_cost.value, 1e-3);
   EXPECT_EQ(jobs.share.minimum_gain, 0.1);
+  EXPECT_EQ(jobs.share.lease.value, 5);
   EXPECT_EQ(jobs.share.most_slowdown, 2.5);
   EXPECT_EQ(jobs.share.order, TurnOrder::kDeficit);
   ASSERT_EQ(jobs.jobs.size(), 2U);
@@ -136,6 +139,7 @@ TEST(Jobs, RefusalsNameFileFieldAndRemedy) {
       {std::string(kHead) + "[share]\nminimum_gain = -1\n[[job]]\n" + good, "share.minimum_gain"},
       {std::string(kHead) + "[share]\nmost_slowdown = 0.5\n[[job]]\n" + good,
        "share.most_slowdown: 0.5 is out of range"},
+      {std::string(kHead) + "[share]\nlease = \"1 ms\"\n[[job]]\n" + good, "share.lease"},
       {std::string(kHead) + "[share]\norder = \"random\"\n[[job]]\n" + good, "share.order"},
   };
   for (const Case& c : cases) {

@@ -5,12 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <thread>
 
@@ -19,6 +16,7 @@
 #include "cli/run_heddle.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
+#include "support/background.h"
 #include "support/scratch_folder.h"
 
 namespace heddle {
@@ -53,64 +51,6 @@ TEST(ProcessRunTest, TheSameBitsAsThreads) {
   }
 }
 
-// A run in the background.
-class Background {
- public:
-  explicit Background(const std::string& command, const ScratchFolder& folder)
-      : out_(folder / "out"), err_(folder / "err") {
-    pid_ = fork();
-    if (pid_ != 0) return;
-    setpgid(0, 0);
-    if (freopen(out_.c_str(), "w", stdout) == nullptr) _exit(99);
-    if (freopen(err_.c_str(), "w", stderr) == nullptr) _exit(99);
-    const std::string line = std::string("exec ") + HEDDLE_BINARY + " " + command;
-    execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-    _exit(99);
-  }
-  ~Background() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
-  // Processes of its devices, by rank: children are numbered in the order in which they started.
-  std::vector<pid_t> Devices() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) +
-                       "/children");
-    std::vector<pid_t> children;
-    for (pid_t child = 0; file >> child;) children.push_back(child);
-    return children;
-  }
-  bool WaitForDevices(size_t count) const {
-    for (int k = 0; k < 12000; ++k) {
-      if (Devices().size() == count) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
-  }
-  void Signal(int signal) const { kill(pid_, signal); }
-
-  // Its exit code.
-  int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string err() const { return ReadFile(err_).value(); }
-  std::string out() const { return ReadFile(out_).value(); }
-
- private:
-  std::string out_, err_;
-  pid_t pid_;
-};
-
-bool Exists(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string number, name, state;
-  return static_cast<bool>(file >> number >> name >> state) && state != "Z";
-}
-
 // A random device is killed or stopped at a random moment: it is named, nobody is left, every
 // checkpoint is whole.
 TEST(ProcessRunTest, AnyDeviceMayDieAtAnyMoment) {
@@ -122,9 +62,9 @@ TEST(ProcessRunTest, AnyDeviceMayDieAtAnyMoment) {
   for (int round = 0; round < rounds; ++round) {
     const std::string run = folder / ("run" + std::to_string(round));
     Background background("run " + plan + " --steps 100000 --save-every 5 --dir " + run, folder);
-    ASSERT_TRUE(background.WaitForDevices(4)) << background.err();
+    ASSERT_EQ(background.AwaitChildren(4).size(), 4U) << background.err();
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1500));
-    const std::vector<pid_t> devices = background.Devices();
+    const std::vector<pid_t> devices = background.Children();
     ASSERT_EQ(devices.size(), 4U);
     const size_t victim = random() % 4;
     const bool stops = round % 7 == 6;
@@ -139,7 +79,7 @@ TEST(ProcessRunTest, AnyDeviceMayDieAtAnyMoment) {
                 stops ? HasSubstr("does not answer") : HasSubstr("killed by signal 9"));
     EXPECT_THAT(background.err(), AnyOf(HasSubstr("in step"), HasSubstr("after step"),
                                         HasSubstr("before its first step")));
-    for (const pid_t device : devices) EXPECT_FALSE(Exists(device));
+    for (const pid_t device : devices) EXPECT_FALSE(Background::Exists(device));
     for (const std::string& checkpoint : ListCheckpoints(run)) {
       EXPECT_TRUE(LoadCheckpoint(checkpoint).ok()) << checkpoint;
     }
@@ -154,7 +94,7 @@ TEST(ProcessRunTest, GoesOnAfterADeathAsIfNothingHadHappened) {
   while (ListCheckpoints(run).empty()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  kill(background.Devices()[1], SIGKILL);
+  kill(background.Children()[1], SIGKILL);
   EXPECT_EQ(background.Wait(), 5);
   const int64_t saved = LoadCheckpoint(LatestCheckpoint(run).value()).value().info.step;
   const std::string steps = " --steps " + std::to_string(saved + 4);
@@ -173,7 +113,7 @@ TEST(ProcessRunTest, ElasticGoesOnWithoutTheLostDevice) {
   while (ListCheckpoints(run).size() < 3) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  kill(background.Devices()[2], SIGKILL);
+  kill(background.Children()[2], SIGKILL);
   EXPECT_EQ(background.Wait(), 0) << background.err();
   EXPECT_THAT(background.err(), HasSubstr("device 2 ("));
   EXPECT_THAT(background.err(), HasSubstr("1f1b on 3 devices, on from " + run));

@@ -4,20 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <thread>
 
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
+#include "support/background.h"
 #include "support/scratch_folder.h"
+#include "torch/share_fixture.h"
 
 namespace heddle {
 namespace {
@@ -25,91 +24,13 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-// Two nodes of one device; jobs wait for their gradients about as long as they compute.
-constexpr char kCluster[] = R"(schema = "heddle.cluster/1"
-[device_type.cpu]
-flops = "1 GFLOP/s"
-memory = "4 GiB"
-memory_bandwidth = "1 GB/s"
-[[node]]
-name = "a"
-devices = [{ type = "cpu" }]
-[[node]]
-name = "b"
-devices = [{ type = "cpu" }]
-[[link]]
-between = ["a", "b"]
-bandwidth = "10 MB/s"
-latency = "50 us"
-)";
-
 class ShareTest : public testing::Test {
  protected:
-  // Jobs called a, b, c …
   std::string MakeJobs(int count, int steps, const std::string& share = "") {
-    EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kCluster).ok());
-    std::string text =
-        "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n[share]\nminimum_gain = 0\n" +
-        share + "\n";
-    for (int k = 0; k < count; ++k) {
-      text += std::string("[[job]]\nname = \"") + static_cast<char>('a' + k) +
-              "\"\nmodel = \"mlp?layers=3&hidden=64&inputs=" + std::to_string(32 + 8 * k) +
-              "\"\nbatch = 256\nsteps = " + std::to_string(steps) + "\n";
-    }
-    const std::string path = folder_ / ("jobs" + std::to_string(count) + ".toml");
-    EXPECT_TRUE(WriteFile(path, text).ok());
-    return path;
+    return MakeShareJobs(folder_, count, steps, share);
   }
 
   ScratchFolder folder_;
-};
-
-// A share in the background: its leader's children lead the jobs, and have the ranks as theirs.
-class Background {
- public:
-  Background(const std::string& command, const ScratchFolder& folder)
-      : out_(folder / "out"), err_(folder / "err") {
-    pid_ = fork();
-    if (pid_ != 0) return;
-    setpgid(0, 0);
-    if (freopen(out_.c_str(), "w", stdout) == nullptr) _exit(99);
-    if (freopen(err_.c_str(), "w", stderr) == nullptr) _exit(99);
-    execl("/bin/sh", "sh", "-c", (std::string("exec ") + HEDDLE_BINARY + " " + command).c_str(),
-          nullptr);
-    _exit(99);
-  }
-  ~Background() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
-  static std::vector<pid_t> ChildrenOf(pid_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) +
-                       "/children");
-    std::vector<pid_t> children;
-    for (pid_t child = 0; file >> child;) children.push_back(child);
-    return children;
-  }
-  // In the order of the jobs.
-  std::vector<pid_t> Leaders(size_t count) const {
-    while (ChildrenOf(pid_).size() < count && kill(pid_, 0) == 0) {
-      std::this_thread::sleep_for(milliseconds(2));
-    }
-    return ChildrenOf(pid_);
-  }
-  int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string err() const { return ReadFile(err_).value(); }
-  std::string out() const { return ReadFile(out_).value(); }
-
- private:
-  std::string out_, err_;
-  pid_t pid_;
 };
 
 Json Parsed(const Ran& ran) {
@@ -120,10 +41,7 @@ Json Parsed(const Ran& ran) {
 }
 
 Json HashesOf(const std::string& directory, const std::string& phase, const std::string& job) {
-  const std::string path = directory + "/" + phase + "/" + job + "/rank0.json";
-  const Result<std::string> text = ReadFile(path);
-  EXPECT_TRUE(text.ok()) << path;
-  return text.ok() ? ParseJson(text.value(), path).value()["hashes"] : Json();
+  return ShareNotes(directory, phase, job)["hashes"];
 }
 
 TEST_F(ShareTest, ParametersAreThoseOfAJobAloneAfterEveryStep) {
@@ -202,7 +120,8 @@ TEST_F(ShareTest, SurvivorsAreAsIfAlone) {
     const std::string directory = folder_ / ("round" + std::to_string(round));
     Background share("share " + jobs + " --run --one-group --no-serial --dir " + directory,
                      folder_);
-    const std::vector<pid_t> leaders = share.Leaders(kJobs);
+    // The leaders of the jobs, in their order; each has its ranks as children.
+    const std::vector<pid_t> leaders = share.AwaitChildren(kJobs);
     ASSERT_EQ(leaders.size(), kJobs) << share.err();
     std::vector<size_t> order = {0, 1, 2, 3, 4, 5, 6, 7};
     std::shuffle(order.begin(), order.end(), random);

@@ -132,26 +132,6 @@ void Board::Examine(int32_t j) {
   }
 }
 
-void Board::LookAtLeases(int64_t now) {
-  for (int32_t d = 0; d < m().devices; ++d) {
-    const Token& t = token(d);
-    if (t.owner >= 0 && now > t.deadline) {
-      Strike(t.owner,
-             fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
-                         t.owner_rank, d, static_cast<double>(job(t.owner).token_lease) * 1e-9));
-    }
-    NetworkQueue& queue = m().network[static_cast<size_t>(d)];
-    RefreshHead(queue);
-    if (queue.head == queue.tail) continue;
-    const Place& first = queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
-    if (now > first.deadline) {
-      Strike(first.job,
-             fmt::format("hangs: it kept the network of node {} beyond its lease of {:.3g} s", d,
-                         static_cast<double>(job(first.job).network_lease) * 1e-9));
-    }
-  }
-}
-
 // Those who wait do this; once in a while is enough for all of them.
 void Board::SweepLocked() {
   constexpr int64_t kPause = 20'000'000;
@@ -199,8 +179,9 @@ Result<int32_t> Board::AddJob(const JobEntry& entry) {
     HEDDLE_CHECK(entry.devices[rank] >= 0 && entry.devices[rank] < m().devices);
     record.rank[rank].device = entry.devices[rank];
   }
-  record.token_lease = Nanoseconds(entry.token_lease);
-  record.network_lease = Nanoseconds(entry.network_lease);
+  record.lease = Nanoseconds(entry.lease);
+  record.turns.expected = record.coming.expected = Nanoseconds(entry.expected_turn);
+  record.network.expected = Nanoseconds(entry.expected_network);
   m().turn_job[static_cast<size_t>(j)] = {entry.times, entry.weight};
   m().member[static_cast<size_t>(j)] = {.active = false, .left = entry.turns};
   record.state = JobState::kJoining;
@@ -237,7 +218,12 @@ void Board::Enter(int32_t j, int32_t rank) {
   record.ready = true;
 }
 
-void Board::Beat(int32_t j, int32_t rank) { ++job(j).rank[static_cast<size_t>(rank)].beats; }
+void Board::Beat(int32_t j, int32_t rank, int64_t starved) {
+  RankRecord& record = job(j).rank[static_cast<size_t>(rank)];
+  record.starved += starved;
+  record.last_beat = BoardNow();
+  ++record.beats;
+}
 
 void Board::Leave(int32_t j, int32_t rank) {
   const Lock lock(*this);
@@ -302,6 +288,18 @@ bool Board::Grow(int32_t device) {
   return true;
 }
 
+// The job whose turn it is on the device, as far as the sequence goes; -1: nobody's yet.
+int32_t Board::NextOn(int32_t device) {
+  Token& t = token(device);
+  // What is older than the sequence was of jobs that are gone.
+  t.turn = std::max(t.turn, m().scheduled - kSequenceKept);
+  for (; t.turn < m().scheduled; ++t.turn) {
+    const int32_t next = m().sequence[static_cast<size_t>(t.turn % kSequenceKept)];
+    if (Alive(next) && HasDevice(next, device)) return next;
+  }
+  return -1;
+}
+
 bool Board::IsNext(int32_t j, int32_t rank, Token& t) {
   if (m().order == TurnOrder::kArrival) {
     const auto end = std::remove_if(t.line.begin(), t.line.begin() + t.in_line,
@@ -315,13 +313,9 @@ bool Board::IsNext(int32_t j, int32_t rank, Token& t) {
   }
   if (t.owner >= 0) return false;
   const int32_t device = device_of(j, rank);
-  // What is older than the sequence was of jobs that are gone.
-  t.turn = std::max(t.turn, m().scheduled - kSequenceKept);
   do {
-    for (; t.turn < m().scheduled; ++t.turn) {
-      const int32_t next = m().sequence[static_cast<size_t>(t.turn % kSequenceKept)];
-      if (Alive(next) && HasDevice(next, device)) return next == j;
-    }
+    const int32_t next = NextOn(device);
+    if (next >= 0) return next == j;
   } while (Grow(device));
   return false;
 }
@@ -333,7 +327,7 @@ std::optional<Grant> Board::Grab(int32_t j, int32_t rank) {
     std::copy(t.line.begin() + 1, t.line.begin() + t.in_line, t.line.begin());
     --t.in_line;
   }
-  t.deadline = BoardNow() + job(j).token_lease;
+  StartTurn(j, rank, t);
   t.owner_rank = rank;
   ++t.generation;
   t.owner = j;
@@ -359,6 +353,7 @@ bool Board::Release(int32_t j, int32_t rank, const Grant& grant) {
   const Lock lock(*this);
   Token& t = token(device_of(j, rank));
   if (t.owner != j || t.generation != grant.generation) return false;
+  EndTurn(j, rank, t);
   ++t.generation;
   ++t.turn;
   t.owner = -1;

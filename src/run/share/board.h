@@ -13,7 +13,7 @@
 // A device has one token; its holder computes. A node has a queue for its network; places are taken
 // while the token is held, so that all nodes queue the jobs in the order of turns. Nobody waits for
 // the network while holding a token. No wait ends only by the deed of one process: those who wait
-// look after those they wait for, and a job with a dead process, or one that outstays its lease, is
+// look after those they wait for, and a job with a dead process, or one that outstays a lease, is
 // struck from the order. The turns that the others were given before stay as they were.
 #pragma once
 
@@ -41,8 +41,10 @@ struct JobEntry {
   int64_t turns = 0;                   // on each of them
   JobTimes times{Seconds{1}, {}, {}};  // modelled, of a turn alone
   double weight = 1;
-  double token_lease = 60;    // seconds
-  double network_lease = 60;  // seconds
+  // Seconds that a turn, and its communication, should take here; 0: learned from those it has.
+  double expected_turn = 0;
+  double expected_network = 0;
+  double lease = 0;  // seconds that it may keep others waiting; 0: by what it should take (lease.h)
 };
 
 // The right to compute on a device until released, or until the lease ends.
@@ -72,7 +74,8 @@ class Board {
   // --- Of a job's processes ---------------------------------------------------------------------
 
   void Enter(int32_t job, int32_t rank);  // with this process's id; counts as ready
-  void Beat(int32_t job, int32_t rank);
+  // A sign of life. `starved`: nanoseconds since the last one in which it could not run.
+  void Beat(int32_t job, int32_t rank, int64_t starved = 0);
   void Leave(int32_t job, int32_t rank);  // when the last rank has left, so has the job
   // Blocks until the job takes part. An error once it is dead, as in all that follow.
   Status AwaitStart(int32_t job);
@@ -91,6 +94,10 @@ class Board {
   void BeginFairUse(int32_t job, int32_t rank, int64_t number, double nanoseconds);
   Status AwaitFairUse(int32_t job, int32_t rank, int64_t number);
 
+  // For what is not in line here: the lease of an exchange that begins now, and whether it is over.
+  Lease NetworkLease(int32_t job) const;
+  bool HasOutstayed(int32_t job, const Lease& lease) const;
+
   // --- For those who look -----------------------------------------------------------------------
 
   JobState state(int32_t job) const;
@@ -99,11 +106,12 @@ class Board {
   int64_t began(int32_t job) const;
   int64_t ended(int32_t job) const;
   int64_t first_turn(int32_t job) const;
-  int64_t network_lease(int32_t job) const;  // nanoseconds
-  int32_t owner(int32_t device) const;       // job, or -1
+  int32_t owner(int32_t device) const;  // job, or -1
   std::vector<pid_t> pids(int32_t job) const;
   int64_t beats(int32_t job, int32_t rank) const;
   bool has_left(int32_t job, int32_t rank) const;
+  int64_t posted(int32_t job,
+                 int32_t rank) const;  // the last turn it queued for the network, or -1
   int32_t ranks(int32_t job) const;
 
  private:
@@ -124,10 +132,19 @@ class Board {
   void Examine(int32_t j);
   void SweepLocked();
   void LookAtLeases(int64_t now);
+  void LookAtHolder(int32_t device);
+  void LookForTheNext(int32_t device, int64_t now);
+  void LookAtNetwork(int32_t node, int64_t now);
+  bool AllExchange(int32_t j, int64_t turn);
+  Lease NewLease(int32_t j, const Habit& habit, bool cold, int64_t starved, int64_t now) const;
+  void StartTurn(int32_t j, int32_t rank, Token& t);
+  void EndTurn(int32_t j, int32_t rank, Token& t);
+  void LearnExchange(int32_t j, const Place& place);
   void RefreshHead(NetworkQueue& queue);
   Place* FindPlace(NetworkQueue& queue, int32_t j, int64_t turn);
   bool Grow(int32_t device);
   void KeepCycle();
+  int32_t NextOn(int32_t device);
   std::optional<Grant> Grab(int32_t j, int32_t rank);
   bool IsNext(int32_t j, int32_t rank, Token& t);
   void WakeAll();

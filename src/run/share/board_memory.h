@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "run/share/lease.h"
 #include "turns/turn_cycle.h"
 
 namespace heddle {
@@ -30,7 +31,11 @@ struct RankRecord {
   pid_t pid = 0;  // 0: has not come, or has left
   int32_t device = -1;
   bool ready = false, left = false;
+  int64_t turns = 0;    // that it has had
+  int64_t posted = -1;  // the last turn for which it took a place in the network's queue
   std::atomic<int64_t> beats{0};
+  std::atomic<int64_t> last_beat{0};  // nanoseconds
+  std::atomic<int64_t> starved{0};    // nanoseconds in which it could not run, though it wanted to
 };
 
 struct JobRecord {
@@ -39,8 +44,8 @@ struct JobRecord {
   int32_t ranks = 0;
   int64_t first_turn = -1;
   int64_t began = 0, ended = 0;  // nanoseconds
-  int64_t token_lease = 0;       // nanoseconds that a turn may take
-  int64_t network_lease = 0;     // and its communication, once it is first in line
+  int64_t lease = 0;             // nanoseconds; 0: by its habits
+  Habit turns, network, coming;  // holding a device, exchanging, being late for a turn
   std::array<RankRecord, kMostSharedDevices> rank;
   std::array<char, 512> why{};
 };
@@ -54,8 +59,10 @@ struct Token {
   int32_t owner = -1;  // job
   int32_t owner_rank = -1;
   int64_t generation = 0;  // goes up whenever it changes hands
-  int64_t deadline = 0;    // nanoseconds
-  int64_t turn = 0;        // the next of the sequence that this device looks at; under way if owned
+  Lease lease;             // of the owner
+  Lease awaited;           // nobody's: of the job whose turn is next, once nothing holds it up
+  int64_t awaited_turn = -1;
+  int64_t turn = 0;  // the next of the sequence that this device looks at; under way if owned
   std::array<Waiting, kMostJobs> line;  // order of arrival only
   int32_t in_line = 0;
   std::atomic<uint32_t> changes{0};  // futex
@@ -64,9 +71,9 @@ struct Token {
 struct Place {
   int32_t job = -1;
   int64_t turn = -1;
-  int32_t ranks = 0;     // of the job on this node
-  int32_t done = 0;      // of them
-  int64_t deadline = 0;  // 0: not first in line yet
+  int32_t ranks = 0;  // of the job on this node
+  int32_t done = 0;   // of them
+  Lease lease;        // runs while nobody but the job itself is in its way
 };
 
 struct NetworkQueue {

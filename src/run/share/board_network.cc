@@ -16,14 +16,11 @@ NetworkQueue& Board::network_of(int32_t j, int32_t rank) const {
   return m().network[static_cast<size_t>(node)];
 }
 
-// Leaves out the places of jobs that are gone; the lease of the first one runs.
+// Leaves out the places of jobs that are gone, or done.
 void Board::RefreshHead(NetworkQueue& queue) {
   while (queue.head < queue.tail) {
-    Place& first = queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
-    if (Alive(first.job) && first.done < first.ranks) {
-      if (first.deadline == 0) first.deadline = BoardNow() + job(first.job).network_lease;
-      return;
-    }
+    const Place& first = queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
+    if (Alive(first.job) && first.done < first.ranks) return;
     ++queue.head;
     ChangeAndWake(queue.changes);
   }
@@ -40,7 +37,9 @@ Place* Board::FindPlace(NetworkQueue& queue, int32_t j, int64_t turn) {
 void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
   const Lock lock(*this);
   NetworkQueue& queue = network_of(j, rank);
-  if (!Alive(j) || FindPlace(queue, j, turn) != nullptr) return;
+  if (!Alive(j)) return;
+  job(j).rank[static_cast<size_t>(rank)].posted = turn;
+  if (FindPlace(queue, j, turn) != nullptr) return;
   HEDDLE_CHECK(queue.tail - queue.head < kPlacesKept);
   const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
   const JobRecord& record = job(j);
@@ -48,8 +47,8 @@ void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
                                   [&](const RankRecord& other) {
                                     return m().node_of[static_cast<size_t>(other.device)] == node;
                                   });
-  queue.places[static_cast<size_t>(queue.tail % kPlacesKept)] = {j, turn,
-                                                                 static_cast<int32_t>(here), 0, 0};
+  queue.places[static_cast<size_t>(queue.tail % kPlacesKept)] = {
+      j, turn, static_cast<int32_t>(here), 0, {}};
   ++queue.tail;
   RefreshHead(queue);
 }
@@ -69,6 +68,7 @@ void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
   NetworkQueue& queue = network_of(j, rank);
   Place* place = FindPlace(queue, j, turn);
   if (place == nullptr) return;  // of a job that was struck
+  LearnExchange(j, *place);
   ++place->done;
   RefreshHead(queue);
 }

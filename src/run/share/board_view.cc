@@ -16,10 +16,6 @@ std::string Board::name(int32_t j) const {
   const Lock lock(*this);
   return job(j).name.data();
 }
-int64_t Board::network_lease(int32_t j) const {
-  const Lock lock(*this);
-  return job(j).network_lease;
-}
 int64_t Board::began(int32_t j) const {
   const Lock lock(*this);
   return job(j).began;
@@ -39,6 +35,10 @@ int32_t Board::owner(int32_t device) const {
 bool Board::has_left(int32_t j, int32_t rank) const {
   const Lock lock(*this);
   return job(j).rank[static_cast<size_t>(rank)].left;
+}
+int64_t Board::posted(int32_t j, int32_t rank) const {
+  const Lock lock(*this);
+  return job(j).rank[static_cast<size_t>(rank)].posted;
 }
 int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
 std::vector<pid_t> Board::pids(int32_t j) const {

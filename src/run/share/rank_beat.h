@@ -1,8 +1,13 @@
-// RankBeat: a rank's sign of life on the board, as long as this lives.
+// RankBeat: a rank's sign of life on the board, as long as this lives. With each beat goes the time
+// since the last one in which the rank wanted to run and could not: its beat came late, or the
+// thread that made this was in line for a processor (Linux counts that, in /proc/…/schedstat).
+//
+//   RankBeat beat(board, job, rank);   // in the thread that computes
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "run/share/board.h"
@@ -13,21 +18,19 @@ class RankBeat {
  public:
   static constexpr std::chrono::milliseconds kPause{50};
 
-  RankBeat(Board board, int32_t job, int32_t rank)
-      : thread_([this, board = std::move(board), job, rank]() mutable {
-          while (!ends_) {
-            board.Beat(job, rank);
-            std::this_thread::sleep_for(kPause);
-          }
-        }) {}
-  ~RankBeat() {
-    ends_ = true;
-    thread_.join();
-  }
+  RankBeat(Board board, int32_t job, int32_t rank);
+  ~RankBeat();
   RankBeat(const RankBeat&) = delete;
   RankBeat& operator=(const RankBeat&) = delete;
 
  private:
+  void Loop();
+  int64_t Starved(int64_t paused);
+
+  Board board_;
+  int32_t job_, rank_;
+  std::string schedstat_;  // path
+  int64_t in_line_ = 0;    // nanoseconds, so far
   std::atomic<bool> ends_{false};
   std::thread thread_;  // last: it uses the rest
 };

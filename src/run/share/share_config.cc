@@ -62,6 +62,7 @@ Json ShareConfigToJson(const ShareConfig& config) {
           {"serial", config.serial},
           {"emulate", config.emulate},
           {"dilate", config.dilate},
+          {"lease", config.lease},
           {"pin", config.pin},
           {"namespaces", config.namespaces},
           {"jobs", std::move(jobs)},
@@ -83,6 +84,7 @@ Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.serial, json.Bool("serial"));
   HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
+  HEDDLE_ASSIGN(config.lease, json.Number("lease"));
   HEDDLE_ASSIGN(config.pin, json.Bool("pin"));
   HEDDLE_ASSIGN(config.namespaces, json.String("namespaces"));
   HEDDLE_ASSIGN(const JsonField jobs, json.Array("jobs"));

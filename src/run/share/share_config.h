@@ -35,7 +35,8 @@ struct ShareConfig {
   bool serial = true;                        // first each job alone, one after the other
   bool emulate = false;                      // pace to the plans' cluster
   double dilate = 0;                         // how much slower time goes then; 0: chosen
-  bool pin = false;                          // device k computes on core k
+  double lease = 0;  // seconds that a job may keep others waiting; 0: chosen
+  bool pin = false;  // device k computes on core k
   // Network namespaces with shaped links, one for each rank: <prefix>n0 is 10.77.0.1, and so on
   // (tests/support/namespaces.sh). Empty: none, and an emulated network is paced.
   std::string namespaces;

@@ -120,7 +120,9 @@ void Supervisor::Reap() {
                       board_.state(outcome.number) == JobState::kLeft;
     if (!well) {
       std::string why = led.report->text.data();
-      if (why.empty()) why = board_.why(outcome.number);
+      // Where the leader only repeats why the job was struck, that alone says more.
+      const std::string struck = board_.why(outcome.number);
+      if (why.empty() || (!struck.empty() && why.find(struck) != std::string::npos)) why = struck;
       if (why.empty() && WIFSIGNALED(status)) {
         why = fmt::format("its first process was killed by signal {} ({})", WTERMSIG(status),
                           strsignal(WTERMSIG(status)));
@@ -174,9 +176,22 @@ void Supervisor::ActivateTheReady() {
       all = false;
     }
   }
-  if (ready.empty() || (!started_ && !all)) return;
+  if (ready.empty()) return;
+  if (!started_ && !all) return WaitForTheRest();
   board_.Activate(ready);
   started_ = true;
+}
+
+// Some are ready, others are not: those who hang now would hold them up for ever.
+void Supervisor::WaitForTheRest() {
+  if (first_ready_ == Clock::time_point{}) first_ready_ = Clock::now();
+  if (Clock::now() - first_ready_ < options_.readiness) return;
+  for (const Led& led : jobs_) {
+    const int32_t number = led.outcome.number;
+    if (led.leader <= 0 || board_.IsReady(number)) continue;
+    board_.MarkDead(
+        number, fmt::format("was not ready {} s after another job", options_.readiness.count()));
+  }
 }
 
 }  // namespace heddle

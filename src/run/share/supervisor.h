@@ -37,6 +37,7 @@ class Supervisor {
   struct Options {
     std::chrono::milliseconds silence{1500};  // a rank that gives no sign so long has stopped
     std::chrono::milliseconds grace{500};     // for a struck job to say why by itself
+    std::chrono::seconds readiness{120};      // that the first job to be ready waits for the others
     // Asked ten times a second; may Start more jobs. True: wait for more even when none is left.
     std::function<bool()> newcomers = [] { return false; };
     std::function<void(const JobOutcome&)> ended = [](const JobOutcome&) {};
@@ -72,13 +73,15 @@ class Supervisor {
   void ListenForBeats();
   void EndTheStruck();
   void ActivateTheReady();
+  void WaitForTheRest();
   void Kill(Led& led);
   bool any_left() const;
 
   Board board_;
   Options options_;
   std::vector<Led> jobs_;
-  bool started_ = false;  // the first ones
+  bool started_ = false;             // the first ones
+  Clock::time_point first_ready_{};  // when the first of them was
 };
 
 }  // namespace heddle

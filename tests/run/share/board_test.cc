@@ -25,14 +25,11 @@ Board MakeBoard(TurnOrder order, std::vector<int32_t> node_of) {
 
 // A job that is there at once, all its ranks being this process.
 int32_t Start(Board& board, const std::string& name, std::vector<int32_t> devices,
-              int64_t turns = 1000, double token_lease = 60) {
+              int64_t turns = 1000, double lease = 60) {
   const auto ranks = static_cast<int32_t>(devices.size());
-  const int32_t job = board
-                          .AddJob({.name = name,
-                                   .devices = std::move(devices),
-                                   .turns = turns,
-                                   .token_lease = token_lease})
-                          .value();
+  const int32_t job =
+      board.AddJob({.name = name, .devices = std::move(devices), .turns = turns, .lease = lease})
+          .value();
   for (int32_t rank = 0; rank < ranks; ++rank) board.Enter(job, rank);
   board.Activate(std::vector<int32_t>{job});
   return job;
@@ -125,18 +122,6 @@ TEST(Board, TheDeadAreLeftOutAndTheOthersKeepTheirOrder) {
   EXPECT_FALSE(board.Acquire(b, 0).ok());
   EXPECT_EQ(board.Acquire(b, 0).error().kind, ErrorKind::kRunFailed);
   EXPECT_EQ(board.why(b), "was killed");
-}
-
-TEST(Board, AHolderBeyondItsLeaseLosesTheToken) {
-  Board board = MakeBoard(TurnOrder::kRotation, {0});
-  const int32_t a = Start(board, "a", {0}, 10, 0.05), b = Start(board, "b", {0}, 10, 60);
-  Grant grant;
-  ASSERT_TRUE(CanTake(board, a, 0, &grant));
-  ASSERT_TRUE(board.Acquire(b, 0).ok());  // waits for the lease to end
-  EXPECT_EQ(board.state(a), JobState::kDead);
-  EXPECT_NE(board.why(a).find("lease"), std::string::npos) << board.why(a);
-  EXPECT_FALSE(board.Release(a, 0, grant));
-  EXPECT_EQ(board.owner(0), b);
 }
 
 TEST(Board, ArrivalServesWhoeverAskedFirst) {
