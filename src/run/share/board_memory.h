@@ -19,6 +19,10 @@ inline constexpr int64_t kSequenceKept = 4096;     // turns; devices are never t
 inline constexpr int64_t kPlacesKept = 256;        // in a node's queue
 inline constexpr int64_t kMeetingsKept = 16;       // collectives of a job in flight
 
+// Goes up with every change of the records below: boards that are found by name may be of another
+// build.
+inline constexpr uint32_t kBoardLayout = 1;
+
 enum class JobState : int32_t {
   kAbsent,
   kJoining,  // its processes are getting ready
@@ -31,6 +35,7 @@ struct RankRecord {
   pid_t pid = 0;  // 0: has not come, or has left
   int32_t device = -1;
   bool ready = false, left = false;
+  bool computing = false;  // has its device and works on it
   std::atomic<int64_t> beats{0};
 };
 
@@ -48,6 +53,8 @@ struct JobRecord {
   int64_t began = 0, ended = 0;  // nanoseconds
   int64_t token_lease = 0;       // nanoseconds that a turn may take
   int64_t network_lease = 0;     // and its communication, once it is first in line
+  int64_t rest_after = 0;        // nanoseconds of doing nothing; 0: never
+  int64_t idle_since = 0;        // the last time it was seen to do something
   std::array<RankRecord, kMostSharedDevices> rank;
   std::array<Meeting, kMeetingsKept> meetings;
   std::array<char, 512> why{};

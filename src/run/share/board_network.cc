@@ -37,12 +37,10 @@ Place* Board::FindPlace(NetworkQueue& queue, int32_t j, int64_t turn) {
   return nullptr;
 }
 
-void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
-  const Lock lock(*this);
-  NetworkQueue& queue = network_of(j, rank);
+void Board::TakePlaceIn(int32_t node, int32_t j, int64_t turn) {
+  NetworkQueue& queue = m().network[static_cast<size_t>(node)];
   if (!Alive(j) || FindPlace(queue, j, turn) != nullptr) return;
   HEDDLE_CHECK(queue.tail - queue.head < kPlacesKept);
-  const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
   const JobRecord& record = job(j);
   const auto here = std::count_if(record.rank.begin(), record.rank.begin() + record.ranks,
                                   [&](const RankRecord& other) {
@@ -52,6 +50,11 @@ void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
                                                                  static_cast<int32_t>(here), 0, 0};
   ++queue.tail;
   RefreshHead(queue);
+}
+
+void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
+  const Lock lock(*this);
+  TakePlaceIn(m().node_of[static_cast<size_t>(device_of(j, rank))], j, turn);
 }
 
 Status Board::AwaitPlace(int32_t j, int32_t rank, int64_t turn) {
@@ -70,6 +73,7 @@ void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
   Place* place = FindPlace(queue, j, turn);
   if (place == nullptr) return;  // of a job that was struck
   ++place->done;
+  job(j).idle_since = BoardNow();
   RefreshHead(queue);
 }
 
