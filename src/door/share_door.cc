@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <exception>
 #include <optional>
 #include <string>
@@ -41,7 +40,9 @@ int64_t Try(const Deed& deed) {
   try {
     const heddle::Result<int64_t> result = deed();
     if (result.ok()) return result.value();
-    LastError() = result.error().ToString();
+    const Error& error = result.error();
+    LastError() = error.where + ": " + error.what;
+    if (!error.hint.empty()) LastError() += " (" + error.hint + ")";
   } catch (const std::exception& error) {
     LastError() = error.what();
   }
@@ -103,8 +104,8 @@ heddle::Result<int64_t> EndTurn(heddle_share_seat& seat) {
 heddle::Result<int64_t> LeaveSeat(heddle_share_seat& seat) {
   EndTurn(seat).ok();  // a job that was struck leaves too
   if (seat.board.state(seat.job) == heddle::JobState::kJoining) {
-    seat.board.MarkDead(seat.job, "rank " + std::to_string(seat.rank) +
-                                      " left before all others had come");
+    seat.board.MarkDead(seat.job,
+                        "rank " + std::to_string(seat.rank) + " left before all others had come");
   }
   seat.board.Leave(seat.job, seat.rank);
   seat.left = true;
@@ -204,6 +205,11 @@ void heddle_share_close(heddle_share_seat* seat) {
   if (seat == nullptr) return;
   if (CheckSeated(seat).ok()) heddle_share_leave(seat);
   delete seat;
+}
+
+int32_t heddle_share_jobs(heddle_share_seat* seat) {
+  return static_cast<int32_t>(
+      TrySeated(seat, [&]() -> heddle::Result<int64_t> { return seat->board.CountRunning(); }));
 }
 
 int64_t heddle_share_clock() { return heddle::BoardNow(); }

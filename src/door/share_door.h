@@ -36,7 +36,8 @@ typedef struct heddle_share_patience {
 /* The share of that name on this host, made if nobody is there. */
 heddle_share_seat* heddle_share_open(const char* share);
 
-/* Takes the seat of a rank. The job takes part once all its ranks have come. `patience` may be NULL.
+/* Takes the seat of a rank. The job takes part once all its ranks have come. `patience` may be
+ * NULL.
  */
 int heddle_share_join(heddle_share_seat* seat, const char* job, int32_t rank, int32_t ranks,
                       int32_t device, int32_t node, const heddle_share_patience* patience);
@@ -65,6 +66,8 @@ int heddle_share_leave(heddle_share_seat* seat);
 /* Leaves, if that has not been done, and forgets the seat. */
 void heddle_share_close(heddle_share_seat* seat);
 
+/* How many jobs take part now. */
+int32_t heddle_share_jobs(heddle_share_seat* seat);
 /* Nanoseconds of the clock that all processes of the share see. */
 int64_t heddle_share_clock(void);
 

@@ -10,6 +10,7 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -21,6 +22,7 @@ def arguments():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--width", type=int, default=400)
+    parser.add_argument("--spawn", type=int, default=0)
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--bucket-views", action="store_true")
     parser.add_argument("--keep-gradients", action="store_true")
@@ -43,7 +45,7 @@ def hash_of(module):
     return digest.hexdigest()[:16]
 
 
-def train(rank, ranks, options):
+def train(rank, options):
     torch.manual_seed(options.seed)
     model = DDP(network(options.width), bucket_cap_mb=0.5,
                 gradient_as_bucket_view=options.bucket_views)
@@ -75,14 +77,20 @@ def train(rank, ranks, options):
             print(step, hash_of(model), file=out)
 
 
-def main():
-    options = arguments()
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+def run(rank, ranks, options):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{options.store}", rank=rank,
                             world_size=ranks)
-    train(rank, ranks, options)
+    train(rank, options)
     dist.destroy_process_group()
+
+
+def main():
+    options = arguments()
+    if options.spawn:
+        torch.multiprocessing.spawn(run, args=(options.spawn, options), nprocs=options.spawn)
+    else:
+        run(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), options)
 
 
 if __name__ == "__main__":

@@ -134,6 +134,7 @@ class Board {
   int64_t beats(int32_t job, int32_t rank) const;
   bool has_left(int32_t job, int32_t rank) const;
   int32_t ranks(int32_t job) const;
+  int32_t CountRunning() const;
 
  private:
   class Lock;

@@ -26,7 +26,8 @@ Error Refused(const RankEntry& entry, std::string what, std::string hint) {
 
 Status CheckRanges(const RankEntry& entry, int32_t devices) {
   if (entry.job.empty() || entry.job.size() >= sizeof(JobRecord::name)) {
-    return Refused(entry, "needs a name", fmt::format("1 to {} letters", sizeof(JobRecord::name) - 1));
+    return Refused(entry, "needs a name",
+                   fmt::format("1 to {} letters", sizeof(JobRecord::name) - 1));
   }
   if (entry.ranks < 1 || entry.ranks > kMostSharedDevices || entry.rank < 0 ||
       entry.rank >= entry.ranks) {
@@ -35,16 +36,17 @@ Status CheckRanges(const RankEntry& entry, int32_t devices) {
   }
   if (entry.device < 0 || entry.device >= devices || entry.node < 0 ||
       entry.node >= kMostSharedDevices) {
-    return Refused(entry, fmt::format("there is no device {} on node {}", entry.device, entry.node),
-                   fmt::format("devices are 0 to {}, nodes 0 to {}", devices - 1,
-                               kMostSharedDevices - 1));
+    return Refused(
+        entry, fmt::format("there is no device {} on node {}", entry.device, entry.node),
+        fmt::format("devices are 0 to {}, nodes 0 to {}", devices - 1, kMostSharedDevices - 1));
   }
   return Ok();
 }
 
 }  // namespace
 
-// --- Coming ---------------------------------------------------------------------------------------
+// --- Coming
+// ---------------------------------------------------------------------------------------
 
 std::optional<int32_t> Board::FindJob(const std::string& name) const {
   for (int32_t j = 0; j < m().jobs; ++j) {
@@ -160,7 +162,8 @@ Result<int32_t> Board::Join(const RankEntry& entry) {
   return j;
 }
 
-// --- Resting --------------------------------------------------------------------------------------
+// --- Resting
+// --------------------------------------------------------------------------------------
 
 bool Board::HasPlace(int32_t j) const {
   return std::any_of(m().network.begin(), m().network.end(), [&](const NetworkQueue& queue) {
@@ -175,7 +178,8 @@ bool Board::HasPlace(int32_t j) const {
 // None of its ranks works, communicates or asks for its device.
 bool Board::IsAway(int32_t j, int64_t now) const {
   const JobRecord& record = job(j);
-  if (!Alive(j) || record.rest_after == 0 || !m().member[static_cast<size_t>(j)].active) return false;
+  if (!Alive(j) || record.rest_after == 0 || !m().member[static_cast<size_t>(j)].active)
+    return false;
   if (now - record.idle_since < record.rest_after) return false;
   const bool works = std::any_of(record.rank.begin(), record.rank.begin() + record.ranks,
                                  [](const RankRecord& r) { return r.computing; });
@@ -211,7 +215,8 @@ Result<bool> Board::Resume(int32_t j, int32_t rank, const Grant& grant) {
   return true;
 }
 
-// --- Messages -------------------------------------------------------------------------------------
+// --- Messages
+// -------------------------------------------------------------------------------------
 
 void Board::TakePlaceEverywhere(int32_t j, int64_t turn) {
   const Lock lock(*this);

@@ -1,8 +1,8 @@
 // Boards that are found by name: /heddle-share-NAME in shared memory, with a stamp before it.
 //
-// Two locks on the file say what the memory itself cannot, since the kernel takes them back from the
-// dead: who holds the gate is alone in making, joining and leaving; everybody who is there shares
-// the presence. A file with nobody present was left by the dead, whole or half made, and is
+// Two locks on the file say what the memory itself cannot, since the kernel takes them back from
+// the dead: who holds the gate is alone in making, joining and leaving; everybody who is there
+// shares the presence. A file with nobody present was left by the dead, whole or half made, and is
 // replaced.
 
 #include <fcntl.h>
@@ -119,8 +119,8 @@ class SharedFile {
 Status CheckName(const std::string& name) {
   constexpr size_t kLongest = 64;
   const auto permitted = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
   };
   if (!name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), permitted))
     return Ok();
@@ -147,7 +147,8 @@ Status CheckStamp(const std::string& name, const BoardStamp& found, const BoardS
                    "use the same build, take another name, or wait until those jobs have ended");
   }
   if (found.pid_namespace != mine.pid_namespace) {
-    return Refused(name, "its jobs run in another container", "share inside one, or use --pid=host");
+    return Refused(name, "its jobs run in another container",
+                   "share inside one, or use --pid=host");
   }
   if (found.shape != mine.shape || found.order != mine.order) {
     return Refused(name, "its devices, nodes or order of turns are others than asked for",
@@ -196,8 +197,7 @@ Result<Board> Board::Open(const std::string& name, const BoardShape& shape) {
     const bool is_new = found.st_size == 0;
     if (!is_new) HEDDLE_RETURN_IF_ERROR(CheckFound(name, *file, stamp));
     if (is_new && ftruncate(number, sizeof(NamedBoard)) != 0) return Failed(name, "ftruncate");
-    void* memory =
-        mmap(nullptr, sizeof(NamedBoard), PROT_READ | PROT_WRITE, MAP_SHARED, number, 0);
+    void* memory = mmap(nullptr, sizeof(NamedBoard), PROT_READ | PROT_WRITE, MAP_SHARED, number, 0);
     if (memory == MAP_FAILED) return Failed(name, "mmap");
     auto* named = static_cast<NamedBoard*>(memory);
     if (is_new) {
@@ -206,10 +206,10 @@ Result<Board> Board::Open(const std::string& name, const BoardShape& shape) {
     }
     file->Lock(kPresence, F_RDLCK, true);
     file->Lock(kGate, F_UNLCK, true);
-    return Board(std::shared_ptr<BoardMemory>(
-        &named->board, [path, file, named, opener = getpid()](BoardMemory*) {
-          GoOut(path, *file, named, opener);
-        }));
+    return Board(std::shared_ptr<BoardMemory>(&named->board,
+                                              [path, file, named, opener = getpid()](BoardMemory*) {
+                                                GoOut(path, *file, named, opener);
+                                              }));
   }
 }
 

@@ -1,5 +1,7 @@
 // What the board shows of its jobs.
 
+#include <algorithm>
+
 #include "run/share/board_lock.h"
 
 namespace heddle {
@@ -35,6 +37,12 @@ int32_t Board::owner(int32_t device) const {
 bool Board::has_left(int32_t j, int32_t rank) const {
   const Lock lock(*this);
   return job(j).rank[static_cast<size_t>(rank)].left;
+}
+int32_t Board::CountRunning() const {
+  const Lock lock(*this);
+  return static_cast<int32_t>(
+      std::count_if(m().job.begin(), m().job.begin() + m().jobs,
+                    [](const JobRecord& r) { return r.state == JobState::kRunning; }));
 }
 int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
 std::vector<pid_t> Board::pids(int32_t j) const {
