@@ -89,7 +89,8 @@ class ShareTest(unittest.TestCase):
 
     def turns(self):
         """(number, job, rank) of every turn, in the order of their numbers."""
-        rows = [line.split() for line in open(f"{self.folder}/turns")]
+        lines = pathlib.Path(f"{self.folder}/turns").read_text().splitlines()
+        rows = [line.split() for line in lines]
         return sorted((int(row[0]), row[1], int(row[2])) for row in rows)
 
     def end_well(self, job):
@@ -146,23 +147,23 @@ class ShareTest(unittest.TestCase):
 
     # Three: multiplying by a third is not dividing by three.
     def test_bits_are_the_same_with_three_ranks_and_other_ways_to_use_ddp(self):
-        ways = (("--bucket-views", "--keep-gradients"), ("--bucket-views",),
-                ("--compress", "--accumulate", "2", "--evaluate"))
+        ways = (("--accumulate", "2", "--evaluate"), ("--bucket-views", "--keep-gradients"),
+                ("--bucket-views",), ("--compress",))
         for way in ways:
             with self.subTest(way=way):
                 options = ("--steps", "5", "--width", "100") + way
                 name = "-".join(way)
                 alone = self.start("alone" + name, 3, *options)
-                self.end_well(alone)
                 job = self.start_shared("job" + name, 3, *options)
+                self.end_well(alone)
                 self.end_well(job)
                 self.assert_same_hashes(job, alone, 5)
 
     def test_scripts_that_spawn_their_ranks(self):
         options = ("--steps", "5", "--spawn", "2")
         alone = self.start("alone", 2, *options)
-        self.end_well(alone)
         job = self.start_shared("job", 2, *options)
+        self.end_well(alone)
         self.end_well(job)
         self.assert_same_hashes(job, alone, 5)
         self.assertEqual(len(self.turns()), 10)
