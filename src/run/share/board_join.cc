@@ -104,7 +104,9 @@ void Board::Clear(int32_t j) {
   for (NetworkQueue& queue : m().network) {
     for (int64_t k = queue.head; k < queue.tail; ++k) {
       Place& place = queue.places[static_cast<size_t>(k % kPlacesKept)];
-      if (place.job == j) place.done = place.ranks;
+      if (place.job != j) continue;
+      place.done = place.ranks;
+      place.turn = -1;
     }
     RefreshHead(queue);
   }

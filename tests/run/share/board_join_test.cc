@@ -181,6 +181,26 @@ TEST(BoardJoin, AllNodesQueueInOneOrder) {
   EXPECT_TRUE(board.AwaitPlace(b, 1, 0).ok());
 }
 
+TEST(BoardJoin, PlacesOfTheForgottenAreNotThoseOfTheNext) {
+  Board board = MakeBoard();
+  const int32_t first = board.Join(Entry("first", 0, 1)).value();
+  for (int k = 1; k < kMostJobs; ++k) board.Leave(board.Join(Entry("x", 0, 1)).value(), 0);
+  board.TakePlaceEverywhere(first, 0);
+  const int32_t dead = board.Join(Entry("dead", 0, 1)).value();
+  board.TakePlaceEverywhere(dead, 0);
+  board.MarkDead(dead, "was killed");
+  board.Leave(dead, 0);
+  const int32_t next = board.Join(Entry("next", 0, 1)).value();
+  ASSERT_EQ(next, dead);
+  const int32_t last = board.Join(Entry("last", 0, 1)).value();
+  board.TakePlaceEverywhere(last, 0);
+  board.TakePlaceEverywhere(next, 0);
+  board.LeavePlace(first, 0, 0);
+  ASSERT_TRUE(board.AwaitPlace(last, 0, 0).ok()) << "before the next, not behind the dead";
+  board.LeavePlace(last, 0, 0);
+  EXPECT_TRUE(board.AwaitPlace(next, 0, 0).ok());
+}
+
 // More jobs than a board has numbers, one after the other, beside one that stays.
 TEST(BoardJoin, NumbersAreUsedAgain) {
   Board board = MakeBoard();

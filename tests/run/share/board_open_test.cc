@@ -154,6 +154,27 @@ TEST_F(BoardOpen, ManyComeAndGo) {
   EXPECT_FALSE(Exists());
 }
 
+// Somebody waits at the gate of a board that is removed meanwhile; another is made under its name.
+TEST_F(BoardOpen, WhoComesTooLateTakesTheNewOne) {
+  const std::optional<Board> old(Open().value());
+  const int gate = shm_open(path_.c_str(), O_RDWR, 0600);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_len = 1;
+  ASSERT_EQ(fcntl(gate, F_OFD_SETLK, &lock), 0);
+  std::optional<Board> late;
+  std::thread waits([&] { late = Open().value(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  shm_unlink(path_.c_str());
+  Board made = Open().value();
+  const int32_t job = made.Join({.job = "a"}).value();
+  close(gate);
+  waits.join();
+  EXPECT_EQ(late->CountRunning(), 1);
+  EXPECT_EQ(late->name(job), "a");
+  EXPECT_TRUE(Exists());
+}
+
 TEST_F(BoardOpen, WhatTheDeadLeftIsReplaced) {
   Kill(ForkHolder([this] { return Open(); }));
   ASSERT_TRUE(Exists());
