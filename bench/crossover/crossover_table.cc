@@ -67,7 +67,8 @@ struct Row {
 };
 
 struct Measured {
-  Samples ways[kWays];  // seconds of one step of every job
+  Samples ways[kWays];    // seconds of one step of every job
+  std::string hashes[2];  // alone, without and with buckets
   bool hashes_equal = true;
   int64_t deadlines = 0, missed = 0;
   double bound = 0;  // T*
@@ -82,7 +83,7 @@ Result<Json> Share(const Row& row, const PairFiles& files, const Options& option
   config.emulate = row.emulated;
   config.pin = !row.emulated;
   config.dilate = 1;
-  config.namespaces = options.shaped && row.emulated ? "hdx" : "";
+  config.namespaces = options.shaped ? "hdx" : "";
   for (int k = 0; k < row.jobs; ++k) {
     ShareJobConfig job;
     job.name = fmt::format("job{}", k);
@@ -97,6 +98,21 @@ Result<Json> Share(const Row& row, const PairFiles& files, const Options& option
                    "heddle-worker share");
 }
 
+// Of all ranks after every step, as they noted them down.
+std::string HashesOf(const Row& row, const std::string& phase) {
+  std::string hashes;
+  for (int job = 0; job < row.jobs; ++job) {
+    for (int rank = 0; rank < row.shape.ranks; ++rank) {
+      const std::string path =
+          fmt::format("{}/run/{}/job{}/rank{}.json", kFolder, phase, job, rank);
+      const Result<std::string> text = ReadFile(path);
+      if (!text.ok()) return path + " is missing";
+      hashes += ParseJson(text.value(), path).value()["hashes"].dump();
+    }
+  }
+  return hashes;
+}
+
 // One way of one repetition; a run in turns also gives the jobs alone.
 bool Measure(const Row& row, const PairFiles& files, const Options& options, bool buckets,
              ShareManner manner, Measured& measured) {
@@ -108,13 +124,15 @@ bool Measure(const Row& row, const PairFiles& files, const Options& options, boo
   if (manner == ShareManner::kTogether) {
     measured.ways[buckets ? kTogetherOverlap : kTogether].values.push_back(shared);
   } else {
-    measured.ways[buckets ? kTurnsOverlap : kTurns].values.push_back(
-        json.value("measured_period_seconds", shared));
+    const double period = json.value("measured_period_seconds", 0.0);
+    measured.ways[buckets ? kTurnsOverlap : kTurns].values.push_back(period > 0 ? period : shared);
     measured.ways[buckets ? kSerialOverlap : kSerial].values.push_back(
         json.value("serial_seconds", 0.0) / steps);
-    measured.hashes_equal = measured.hashes_equal && json.value("hashes_equal", false);
+    if (measured.hashes[buckets].empty()) measured.hashes[buckets] = HashesOf(row, "alone");
     if (!buckets) measured.bound = json.value("period_bound_seconds", 0.0);
   }
+  measured.hashes_equal =
+      measured.hashes_equal && HashesOf(row, "shared") == measured.hashes[buckets];
   measured.deadlines += json.value("deadlines", int64_t{0});
   measured.missed += json.value("missed_deadlines", int64_t{0});
   return true;
@@ -131,9 +149,18 @@ void ShapeLinks(const PairFiles& files, int ranks) {
   }
 }
 
+// Seconds that a job really computes in a step, with a network that takes next to nothing.
+double RealStep(Row row, const PairFiles& files, Options options) {
+  row.jobs = 1;
+  options.shaped = false;
+  const Result<Json> ran = Share(row, files, options, false, ShareManner::kTurns);
+  return ran.ok() ? ran.value().value("measured_period_seconds", 0.0) : 0;
+}
+
 Measured MeasureRow(const Row& row, const Options& options) {
-  const PairFiles files = MakePair(kFolder + "/plans", row.shape);
-  if (options.shaped && row.emulated) ShapeLinks(files, row.shape.ranks);
+  PairFiles files = MakePair(kFolder + "/plans", row.shape);
+  if (!row.emulated) files.network = RealStep(row, files, options) / row.shape.compute_per_network;
+  if (options.shaped) ShapeLinks(files, row.shape.ranks);
   Measured measured;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     std::vector<std::pair<bool, ShareManner>> ways = {{false, ShareManner::kTurns},
@@ -157,15 +184,16 @@ std::string Cell(const Samples& samples) {
 
 void PrintRow(const Row& row, const Measured& m) {
   const double turns = m.ways[kTurns].mean();
-  const double over_star = m.bound > 0 ? 100 * (turns / m.bound - 1) : 0;
+  const std::string bound =
+      m.bound > 0 ? fmt::format("{:.1f} | {:+.1f}%", 1e3 * m.bound, 100 * (turns / m.bound - 1))
+                  : "– | –";
   const double missed =
       m.deadlines > 0 ? 100 * static_cast<double>(m.missed) / static_cast<double>(m.deadlines) : 0;
   fmt::print(
-      "| {} | {} × {} | {} | {} | {} | {} | {} | {} | {:.1f} | {:+.1f}% | {:.2f} | {:.2f} | {} | "
-      "{:.1f}% |\n",
+      "| {} | {} × {} | {} | {} | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {} | {:.1f}% |\n",
       row.shape.name, row.jobs, row.shape.ranks, Cell(m.ways[kSerial]),
       Cell(m.ways[kSerialOverlap]), Cell(m.ways[kTogether]), Cell(m.ways[kTogetherOverlap]),
-      Cell(m.ways[kTurns]), Cell(m.ways[kTurnsOverlap]), 1e3 * m.bound, over_star,
+      Cell(m.ways[kTurns]), Cell(m.ways[kTurnsOverlap]), bound,
       turns > 0 ? m.ways[kSerial].mean() / turns : 0,
       m.ways[kTurnsOverlap].mean() > 0
           ? m.ways[kSerialOverlap].mean() / m.ways[kTurnsOverlap].mean()
@@ -185,7 +213,16 @@ std::vector<Row> Rows() {
   const std::string folder = kFolder + "/zoo";
   rows.push_back({{"VGG-19", ProportionOf("vgg19", 128, folder), 4, 0.08}, 2, true});
   rows.push_back({{"ResNet-152", ProportionOf("resnet152", 128, folder), 4, 0.08}, 2, true});
-  rows.push_back({{"real", 1, 2, 0.08}, 2, false});
+  JobShape served{"1:1, parameter server", 1, 2, 0.08};
+  served.flags += " --sync ps";
+  rows.push_back({served, 2, true});
+  JobShape pipeline{"1:1, pipelines", 1, 2, 0.08};
+  pipeline.flags = "--strategy 1f1b --microbatches 4";
+  rows.push_back({pipeline, 2, true});
+  JobShape real{"1:1, real computing", 1, 2, 0.08};
+  real.model = "mlp?layers=6&hidden=256&inputs=256";
+  real.samples = 512;
+  rows.push_back({real, 2, false});
   return rows;
 }
 

@@ -10,7 +10,6 @@ namespace heddle {
 namespace {
 
 const std::string kHeddle = HEDDLE_BINARY;
-constexpr char kModel[] = "mlp?layers=6&hidden=128&inputs=128";
 constexpr double kInstant = 1e15;  // bytes a second
 
 std::string ClusterText(int nodes, double flops, double bytes_per_second, double latency) {
@@ -27,15 +26,13 @@ std::string ClusterText(int nodes, double flops, double bytes_per_second, double
   return text;
 }
 
-// Plans data parallelism with one bucket; seconds of a step.
-double PlanSeconds(const std::string& folder, const std::string& model, int batch,
-                   const std::string& cluster, const std::string& name) {
+// Seconds of a step.
+double PlanSeconds(const std::string& folder, const std::string& what, const std::string& cluster,
+                   const std::string& name) {
   const std::string plan = folder + "/" + name + ".json";
   if (!WriteFile(folder + "/cluster.toml", cluster).ok()) return 0;
   OutputOf(
-      fmt::format("{} plan --strategy dp --model '{}' --batch {} --cluster {}/cluster.toml "
-                  "-o {} 2>&1",
-                  kHeddle, model, batch, folder, plan));
+      fmt::format("{} plan {} --cluster {}/cluster.toml -o {} 2>&1", kHeddle, what, folder, plan));
   const Result<std::string> text = ReadFile(plan);
   if (!text.ok()) return 0;
   return ParseJson(text.value(), plan).value().value("iteration_seconds", 0.0);
@@ -53,21 +50,22 @@ void SetBucket(const std::string& plan, const std::string& to, const std::string
 PairFiles MakePair(const std::string& folder, const JobShape& shape) {
   (void)MakeDirectories(folder).ok();
   constexpr double kLatency = 1e-6, kFlops = 1e9, kSlow = 1e6;
-  const int batch = 8 * shape.ranks;
+  const std::string what = fmt::format("{} --model '{}' --batch {}", shape.flags, shape.model,
+                                       shape.samples * shape.ranks);
   const double wanted_compute =
       shape.step_seconds * shape.compute_per_network / (1 + shape.compute_per_network);
   const double wanted_network = shape.step_seconds - wanted_compute;
   // Computes are proportional to the device's time per FLOP and byte, exchanges to the link's.
   const double compute =
-      PlanSeconds(folder, kModel, batch, ClusterText(shape.ranks, kFlops, kInstant, 0), "probe");
-  const double both = PlanSeconds(folder, kModel, batch,
-                                  ClusterText(shape.ranks, kFlops, kSlow, kLatency), "probe");
+      PlanSeconds(folder, what, ClusterText(shape.ranks, kFlops, kInstant, 0), "probe");
+  const double both =
+      PlanSeconds(folder, what, ClusterText(shape.ranks, kFlops, kSlow, kLatency), "probe");
   const double flops = kFlops * compute / wanted_compute;
   const double bandwidth = kSlow * (both - compute) / wanted_network;
   PairFiles files;
   files.whole = folder + "/whole.json";
   files.buckets = folder + "/buckets.json";
-  PlanSeconds(folder, kModel, batch, ClusterText(shape.ranks, flops, bandwidth, kLatency), "made");
+  PlanSeconds(folder, what, ClusterText(shape.ranks, flops, bandwidth, kLatency), "made");
   SetBucket(folder + "/made.json", files.whole, "1 GiB");
   SetBucket(folder + "/made.json", files.buckets, "40 KiB");
   files.compute = wanted_compute;
@@ -79,10 +77,9 @@ PairFiles MakePair(const std::string& folder, const JobShape& shape) {
 double ProportionOf(const std::string& model, int batch, const std::string& folder) {
   (void)MakeDirectories(folder).ok();
   constexpr double kFlops = 14e12, kTenGigabit = 1.25e9;
-  const double compute =
-      PlanSeconds(folder, model, batch, ClusterText(4, kFlops, kInstant, 0), "probe");
-  const double both =
-      PlanSeconds(folder, model, batch, ClusterText(4, kFlops, kTenGigabit, 2e-5), "probe");
+  const std::string what = fmt::format("--strategy dp --model '{}' --batch {}", model, batch);
+  const double compute = PlanSeconds(folder, what, ClusterText(4, kFlops, kInstant, 0), "probe");
+  const double both = PlanSeconds(folder, what, ClusterText(4, kFlops, kTenGigabit, 2e-5), "probe");
   return compute / (both - compute);
 }
 

@@ -1,4 +1,4 @@
-// A pair (or more) of equal data-parallel jobs whose computing and communicating stand in a wanted
+// A pair (or more) of equal jobs whose computing and communicating stand in a wanted
 // proportion, as plan files.
 #pragma once
 
@@ -10,7 +10,10 @@ struct JobShape {
   std::string name;  // of the row
   double compute_per_network = 1;
   int ranks = 2;
-  double step_seconds = 0.04;  // computing and communicating, undisturbed: paced time
+  double step_seconds = 0.04;           // computing and communicating, undisturbed: paced time
+  std::string flags = "--strategy dp";  // of heddle plan
+  std::string model = "mlp?layers=6&hidden=128&inputs=128";
+  int samples = 8;  // of a rank
 };
 
 struct PairFiles {

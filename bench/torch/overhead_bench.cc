@@ -7,32 +7,19 @@
 #include "run/local_communicator.h"
 #include "run/torch/tensor_memory.h"
 #include "run/worker.h"
+#include "run/wrapped_executor.h"
 
 namespace heddle {
 namespace {
 
 // Forwards to another executor and adds up the time it takes.
-class TimedExecutor final : public Executor {
+class TimedExecutor final : public WrappedExecutor {
  public:
-  explicit TimedExecutor(Executor& inner) : inner_(inner) {}
+  using WrappedExecutor::WrappedExecutor;
   void Compute(const Instruction& compute, int64_t i) override {
-    seconds += Time([&] { inner_.Compute(compute, i); });
+    seconds += Time([&] { WrappedExecutor::Compute(compute, i); });
   }
-  Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
-  Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
-  Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
-  ExchangeBlocks Exchange(const Instruction& collective, int64_t i) override {
-    return inner_.Exchange(collective, i);
-  }
-  void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
-  void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
-    inner_.Alias(name, buffer, i);
-  }
-  DType dtype() const override { return inner_.dtype(); }
   double seconds = 0;
-
- private:
-  Executor& inner_;
 };
 
 // Per instruction: `worker_us` is the walk over the list, around the executor; `executor_us` what

@@ -1,12 +1,14 @@
 #include "run/emulation.h"
 
 #include <sys/prctl.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "run/collective_sizes.h"
 #include "run/rank_messages.h"
+#include "run/sleep_until.h"
+#include "run/wrapped_executor.h"
 
 namespace heddle {
 
@@ -37,32 +39,23 @@ class BothTickets final : public Ticket {
   TicketPtr real_, modelled_;
 };
 
-void SleepUntil(std::chrono::steady_clock::time_point deadline) {
-  const auto since = deadline.time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
-  const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds);
-  const timespec time{seconds.count(), rest.count()};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
-  }
-}
-
 }  // namespace
 
-class PacedExecutor final : public Executor {
+class PacedExecutor final : public WrappedExecutor {
  public:
   PacedExecutor(Emulation& emulation, int32_t device, Executor& inner)
-      : emulation_(emulation), device_(device), inner_(inner) {
+      : WrappedExecutor(inner), emulation_(emulation), device_(device) {
     prctl(PR_SET_TIMERSLACK, 1);
   }
 
   void Compute(const Instruction& compute, int64_t i) override {
     const double dilation = emulation_.dilation();
-    if (dilation <= 0) return inner_.Compute(compute, i);
+    if (dilation <= 0) return WrappedExecutor::Compute(compute, i);
     // What begins right after the last deadline begins at it: oversleeping does not add up.
     constexpr std::chrono::milliseconds kRightAfter{1};
     auto start = Emulation::Clock::now();
     if (start - deadline_ < kRightAfter) start = deadline_;
-    inner_.Compute(compute, i);
+    WrappedExecutor::Compute(compute, i);
     const double seconds = emulation_.ModelledSeconds(device_, compute.target) * dilation;
     deadline_ = start + std::chrono::nanoseconds(std::llround(seconds * 1e9));
     ++emulation_.deadlines_;
@@ -73,22 +66,10 @@ class PacedExecutor final : public Executor {
       SleepUntil(deadline_);
     }
   }
-  Payload Outgoing(const BufferRef& ref, int64_t i) override { return inner_.Outgoing(ref, i); }
-  Payload Incoming(const BufferRef& ref, int64_t i) override { return inner_.Incoming(ref, i); }
-  Payload InPlace(const BufferRef& ref, int64_t i) override { return inner_.InPlace(ref, i); }
-  ExchangeBlocks Exchange(const Instruction& collective, int64_t i) override {
-    return inner_.Exchange(collective, i);
-  }
-  void Free(const BufferRef& ref, int64_t i) override { inner_.Free(ref, i); }
-  void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override {
-    inner_.Alias(name, buffer, i);
-  }
-  DType dtype() const override { return inner_.dtype(); }
 
  private:
   Emulation& emulation_;
   int32_t device_;
-  Executor& inner_;
   Emulation::Clock::time_point deadline_{};
 };
 
@@ -251,24 +232,15 @@ Emulation::FlowPtr Emulation::PostCollective(int32_t device, const CollectiveCal
   const auto here =
       static_cast<size_t>(std::count_if(queue.arriving.begin(), queue.arriving.end(), has_come));
   if (here < group_sizes_[static_cast<size_t>(call.group)]) return mine;
-  const bool in_place = call.out.empty() || call.kind == CollectiveKind::kAllReduce ||
-                        call.kind == CollectiveKind::kBroadcast;
   WaitingCollective collective{call.kind, call.algorithm, {}, {}};
+  std::vector<std::vector<Bytes>> all_blocks;
   for (auto& member : queue.arriving) {
     Arriving& arrived = member.second.front();
-    // The blocks of all make up the sizes; those of a sum are the same for everyone.
-    const bool same = in_place || call.kind == CollectiveKind::kReduceScatter;
-    if (!same || collective.members.empty()) {
-      collective.sizes.insert(collective.sizes.end(), arrived.blocks.begin(), arrived.blocks.end());
-    }
+    all_blocks.push_back(std::move(arrived.blocks));
     collective.members.push_back(arrived.flow);
     member.second.pop_front();
   }
-  if (in_place) {
-    Bytes all;
-    for (const Bytes size : collective.sizes) all += size;
-    collective.sizes = {all};
-  }
+  collective.sizes = CollectiveSizes(call.kind, all_blocks);
   queue.waiting.push_back(std::move(collective));
   const double now = Now();
   CatchUp(now);

@@ -4,9 +4,11 @@
 #include <iterator>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "program/unroll.h"
 #include "run/rank_order_sum.h"
+#include "run/updated_parameters.h"
 
 namespace heddle {
 namespace {
@@ -34,6 +36,11 @@ class InFlight {
     return found != uses_.end() &&
            std::any_of(found->second.begin(), found->second.end(),
                        [&](const Use& use) { return to_write || use.writes; });
+  }
+  bool Writes(const std::unordered_set<int32_t>& tensors) const {
+    return std::any_of(uses_.begin(), uses_.end(), [&](const auto& item) {
+      return tensors.contains(item.first.tensor) && Holds(item.first, false);
+    });
   }
   void WaitForAll() {
     for (auto& item : uses_) {
@@ -153,17 +160,22 @@ class Worker {
         d_(program.devices[static_cast<size_t>(device)]),
         executor_(executor),
         communicator_(communicator),
-        options_(options) {}
+        options_(options) {
+    if (options.turns != nullptr) updated_ = UpdatedParameters(program, device);
+  }
 
   Result<std::vector<TimelineEvent>> Run() {
+    if (options_.turns != nullptr) options_.turns->Begin();
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kPrologue, 0));
     for (int64_t i = 0; i < options_.repetitions; ++i) {
       HEDDLE_RETURN_IF_ERROR(RunList(Section::kBody, i));
-      if (options_.turns != nullptr) options_.turns->StepDone(i);
+      StepDone(i);
     }
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, options_.repetitions));
     GiveBack();
     in_flight_.WaitForAll();
+    TakeHash();
+    if (options_.turns != nullptr) options_.turns->End();
     Report(Section::kEpilogue, options_.repetitions - 1, std::ssize(d_.list(Section::kEpilogue)));
     return std::move(events_);
   }
@@ -191,7 +203,7 @@ class Worker {
         executor_.Alias(operands[0], operands[1], i);
       } else if (in.code != OpCode::kWait) {
         // Who posts in turns queues for the network in the order of turns.
-        if (in.code == OpCode::kCollective) Take();
+        if (in.code == OpCode::kCollective && whole_steps()) Take();
         const TicketPtr ticket = PostCommunication(p_, device_, in, i, executor_, communicator_);
         for (const auto& [key, writes] : used) in_flight_.Add(key, ticket, writes);
         if (in.on_compute) {
@@ -208,19 +220,47 @@ class Worker {
     options_.progress->Store({options_.first_step + i, section, instruction});
   }
 
+  bool whole_steps() const { return options_.turns != nullptr && options_.turns->whole_steps(); }
+
   void Take() {
     if (options_.turns != nullptr) options_.turns->Acquire();
   }
   void GiveBack() {
-    if (options_.turns != nullptr) options_.turns->Release();
+    if (options_.turns == nullptr) return;
+    options_.turns->Release();
+    TakeHash();
+  }
+
+  void StepDone(int64_t i) {
+    if (options_.turns == nullptr) return;
+    options_.turns->StepDone(i);
+    hash_is_due_ = true;
+    // A turn of whole steps goes from one exchange to the next, if there is any.
+    const std::vector<Instruction>& body = d_.list(Section::kBody);
+    const bool exchanges = std::any_of(body.begin(), body.end(), [](const Instruction& in) {
+      return in.code == OpCode::kCollective || in.code == OpCode::kSend || in.code == OpCode::kRecv;
+    });
+    if (!whole_steps() || !exchanges) options_.turns->Release();
+  }
+
+  // Before a wait: what a hash costs, nobody waits for. Weights may still be on their way.
+  void TakeHash() {
+    if (!hash_is_due_ || in_flight_.Writes(updated_)) return;
+    options_.turns->TakeHash();
+    hash_is_due_ = false;
   }
 
   void WaitFor(const BufferKey& key, bool to_write) {
-    if (options_.turns != nullptr && in_flight_.Holds(key, to_write)) {
-      GiveBack();
-      if (options_.turns->whole_steps()) return in_flight_.WaitForAll();
+    if (options_.turns == nullptr || !in_flight_.Holds(key, to_write)) {
+      return in_flight_.WaitFor(key, to_write);
     }
-    in_flight_.WaitFor(key, to_write);
+    GiveBack();
+    if (whole_steps()) {
+      in_flight_.WaitForAll();
+    } else {
+      in_flight_.WaitFor(key, to_write);
+    }
+    TakeHash();
   }
 
   void Compute(const Instruction& in, int64_t i) {
@@ -228,6 +268,7 @@ class Worker {
     for (const Port& port : segment.ports) {
       WaitFor(KeyOf(BufferOf(port, in), i), PortWrites(port.use));
     }
+    if (segment.phase == SegmentPhase::kUpdate) TakeHash();  // of the step before
     Take();
     const Seconds start = Now();
     executor_.Compute(in, i);
@@ -249,6 +290,8 @@ class Worker {
   Communicator& communicator_;
   const WorkerOptions& options_;
   InFlight in_flight_;
+  std::unordered_set<int32_t> updated_;  // parameters
+  bool hash_is_due_ = false;
   std::vector<TimelineEvent> events_;
 };
 

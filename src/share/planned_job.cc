@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "choose/planners.h"
+#include "program/unroll.h"
+#include "run/share/turn_count.h"
 
 namespace heddle {
 namespace {
@@ -111,12 +113,27 @@ Result<MadePlan> MakeOwnPlan(const JobSpec& spec, const Cluster& cluster, const 
   return MadePlan{std::move(planning), std::move(plan)};
 }
 
+// As it can run: whole rounds, and enough to fill and drain.
+Status CheckSteps(const JobSpec& spec, const Program& program) {
+  const int64_t round = StepsPerBody(program), least = (StepsOutsideBody(program) + 1) * round;
+  if (spec.steps % round != 0) {
+    return BadInput("steps", fmt::format("{} are not whole rounds", spec.steps),
+                    fmt::format("replicas are averaged every {} steps; give a multiple", round));
+  }
+  if (spec.steps < least) {
+    return BadInput("steps", fmt::format("{} are too few", spec.steps),
+                    fmt::format("this asynchronous pipeline needs at least {}", least));
+  }
+  return Ok();
+}
+
 Result<PlannedJob> Measure(JobSpec spec, MadePlan made, const Cluster& cluster) {
   PlannedJob job;
   job.spec = std::move(spec);
-  job.whole_turns = IsDataParallel(made.plan);
   HEDDLE_ASSIGN(Evaluation evaluation,
                 EvaluateFitting(*made.planning, made.plan, /*keep_events=*/true));
+  HEDDLE_RETURN_IF_ERROR(CheckSteps(job.spec, evaluation.program));
+  job.whole_turns = TakesWholeSteps(evaluation.program);
   const OpCost cost = made.planning->cost();
   HEDDLE_ASSIGN(job.seconds, CostSegments(evaluation.program, cluster, &cost));
   job.times = TimesOf(evaluation.simulation);
@@ -129,11 +146,6 @@ Result<PlannedJob> Measure(JobSpec spec, MadePlan made, const Cluster& cluster) 
 }
 
 }  // namespace
-
-bool IsDataParallel(const Plan& plan) {
-  return !plan.spmd && !plan.async && !plan.local && plan.sync == GradientSync::kAllReduce &&
-         plan.pipelines.size() == 1 && plan.pipelines[0].stages.size() == 1;
-}
 
 Result<PlannedJob> PlanJob(const JobSpec& spec, const Cluster& cluster, const Profile* profile) {
   Result<MadePlan> made = spec.plan.empty() ? MakeOwnPlan(spec, cluster, profile)

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "plan/planning.h"
 #include "program/segment_cost.h"
+#include "program/unroll.h"
 #include "share/jobs.h"
 #include "share/period_model.h"
 
@@ -29,19 +30,17 @@ struct PlannedJob {
   Program program;
   SegmentSeconds seconds;
   JobTimes times;  // alone, simulated
-  // Data parallel: it communicates only at the end of backward, so one turn is one iteration.
+  // Data parallel: it communicates only at the end of backward, so one turn is one iteration
+  // (run/share/turn_count.h).
   bool whole_turns = false;
   std::vector<JobMemory> memory;  // by device of the cluster
   std::vector<Seconds> busy;      // by device of the cluster: computing in one iteration
 
   // How often its body runs. A round of LocalSGD is one iteration of several steps.
   double iterations() const {
-    return static_cast<double>(spec.steps) / static_cast<double>(plan.batches_per_iteration());
+    return static_cast<double>(spec.steps) / static_cast<double>(StepsPerBody(program));
   }
 };
-
-// Whether nothing but gradients is communicated: the plan is one stage of replicas.
-bool IsDataParallel(const Plan& plan);
 
 // Plans, lowers, checks and simulates. The cluster and the profile, which may be null, must outlive
 // it. A job given by plan.json must be made for this cluster.

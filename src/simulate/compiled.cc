@@ -300,12 +300,6 @@ int32_t Compiler::CollectiveFlow(int32_t device, const Instruction& in) {
   return found->second;
 }
 
-std::vector<double> Compiler::Bandwidths() const {
-  std::vector<double> bandwidths;
-  for (const Wire& wire : cluster_.wires()) bandwidths.push_back(wire.bandwidth.value);
-  return bandwidths;
-}
-
 std::vector<std::string> Compiler::Labels() const {
   std::vector<std::string> labels;
   for (const Segment& segment : p_.segments) labels.push_back(segment.name);

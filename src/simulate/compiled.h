@@ -81,7 +81,6 @@ class Compiler {
   size_t lane_count() const { return lanes_.size(); }
   size_t slot_count(int32_t device) const { return slots_[static_cast<size_t>(device)].size(); }
   size_t channel_resources() const { return channel_resources_; }
-  std::vector<double> Bandwidths() const;
   std::vector<std::string> Labels() const;  // segments, then tensors
 
  private:

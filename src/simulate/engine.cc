@@ -52,7 +52,7 @@ Engine::Engine(const Program& program, const std::vector<DeviceId>& ids, const C
       wire_bytes_(cluster.wires().size(), 0),
       traffic_(program.devices.size()) {
   if (seat_.commons == nullptr) {
-    network_ = MakeNetwork(options.links, compiler_.Bandwidths(), compiler_.channel_resources());
+    network_ = MakeNetwork(options.links, WireBandwidths(cluster), compiler_.channel_resources());
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     groups_[g].next.resize(program.groups[g].devices.size(), 0);

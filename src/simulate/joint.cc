@@ -12,18 +12,13 @@
 
 #include "simulate/engine.h"
 #include "simulate/period.h"
+#include "simulate/tickets.h"
 #include "simulate/tokens.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::vector<double> BandwidthsOf(const Cluster& cluster) {
-  std::vector<double> bandwidths;
-  for (const Wire& wire : cluster.wires()) bandwidths.push_back(wire.bandwidth.value);
-  return bandwidths;
-}
 
 // One run of all jobs, for given numbers of repetitions.
 class JointRun final : public Commons {
@@ -34,7 +29,7 @@ class JointRun final : public Commons {
         ids_(ids),
         cluster_(cluster),
         options_(options),
-        network_(MakeNetwork(LinkModel::kShared, BandwidthsOf(cluster), 0)),
+        network_(MakeNetwork(LinkModel::kShared, WireBandwidths(cluster), 0)),
         tickets_(cluster.nodes().size()) {
     const auto devices = static_cast<size_t>(cluster.device_count());
     const SimulateOptions engine_options{LinkModel::kShared, options.keep_events, 0};

@@ -292,6 +292,12 @@ FlowSpec FlowOf(const CommCost& cost, std::vector<FlowLoad>& loads) {
   return spec;
 }
 
+std::vector<double> WireBandwidths(const Cluster& cluster) {
+  std::vector<double> bandwidths;
+  for (const Wire& wire : cluster.wires()) bandwidths.push_back(wire.bandwidth.value);
+  return bandwidths;
+}
+
 std::unique_ptr<Network> MakeNetwork(LinkModel model, std::vector<double> bandwidths,
                                      size_t channels) {
   switch (model) {

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/cluster.h"
 #include "cost/network_cost.h"
 #include "simulate/fair_share.h"
 
@@ -53,6 +54,7 @@ class Network {
   virtual void Advance(double now, std::vector<int32_t>& done) = 0;
 };
 
+std::vector<double> WireBandwidths(const Cluster& cluster);
 std::unique_ptr<Network> MakeNetwork(LinkModel model, std::vector<double> bandwidths,
                                      size_t channels);
 

@@ -1,4 +1,4 @@
-// Tokens: who computes on a device, and tickets: whose flows move at a node. Internal to simulate/.
+// Tokens: who computes on a device. Internal to simulate/.
 #pragma once
 
 #include <cstdint>
@@ -38,30 +38,6 @@ class DeviceToken {
   std::vector<bool> asks_;
   int32_t holder_ = -1;
   int32_t last_ = -1;
-};
-
-// A communication that waits for the tickets of its nodes.
-struct TicketRequest {
-  int32_t id = 0;
-  int32_t job = 0;
-  double since = 0;  // all its ends have posted it
-  std::vector<int32_t> nodes;
-};
-
-// One ticket per node. A job that has it may use it for several flows; another job's flow waits,
-// and whatever came after that waits behind it.
-class Tickets {
- public:
-  explicit Tickets(size_t nodes) : owner_(nodes, -1), uses_(nodes, 0) {}
-
-  void Request(TicketRequest request);
-  void Return(const TicketRequest& request);
-  std::vector<TicketRequest> Serve();  // those that may move now
-
- private:
-  std::deque<TicketRequest> waiting_;
-  std::vector<int32_t> owner_;  // by node: job
-  std::vector<int32_t> uses_;
 };
 
 }  // namespace heddle

@@ -15,7 +15,7 @@ class EmulatedNetwork final : public NetworkModel {
       : program_(program),
         devices_(std::move(devices)),
         cost_(cluster),
-        network_(MakeNetwork(links, Bandwidths(cluster), 0)) {}
+        network_(MakeNetwork(links, WireBandwidths(cluster), 0)) {}
 
   void StartMessage(int32_t id, int32_t from, int32_t to, Bytes bytes, double now) override {
     const auto devices = static_cast<int32_t>(devices_.size());
@@ -38,12 +38,6 @@ class EmulatedNetwork final : public NetworkModel {
   }
 
  private:
-  static std::vector<double> Bandwidths(const Cluster& cluster) {
-    std::vector<double> bandwidths;
-    for (const Wire& wire : cluster.wires()) bandwidths.push_back(wire.bandwidth.value);
-    return bandwidths;
-  }
-
   DeviceId IdOf(int32_t device) const { return devices_[static_cast<size_t>(device)]; }
 
   void Start(int32_t id, const CommCost& cost, int32_t stream, double now) {

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "office/network_office.h"
 #include "run/share/share_mail.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
@@ -30,7 +31,6 @@ class Share {
       HEDDLE_ASSIGN(JobPtr loaded, LoadShareJob(job, devices_, true));
       jobs_.push_back(std::move(loaded));
     }
-    HEDDLE_RETURN_IF_ERROR(CheckJobs());
     HEDDLE_RETURN_IF_ERROR(MakeDirectories(config_.directory));
     if (config_.emulate) HEDDLE_RETURN_IF_ERROR(ChooseDilation());
     std::vector<JobRun> alone;
@@ -42,41 +42,31 @@ class Share {
       }
     }
     HEDDLE_ASSIGN(const std::vector<JobRun> shared, RunGroups());
-    ShareSummary summary = Summarise(alone, shared, Parts(alone), dilation_);
-    // With several groups there is no one period.
-    if (Groups().size() > 1) summary.measured_period = summary.period_bound = 0;
+    // What waits in mid-step goes at its own pace: there is no one period, and no m.
+    const bool ordered =
+        std::all_of(jobs_.begin(), jobs_.end(), [](const JobPtr& job) { return job->whole_steps; });
+    ShareSummary summary =
+        Summarise(alone, shared, ordered ? Parts(alone) : std::vector<StepParts>{},
+                  devices_.names.size(), dilation_);
+    if (Groups().size() > 1 || !ordered) summary.measured_period = summary.period_bound = 0;
     return summary;
   }
 
  private:
-  Status CheckJobs() const {
-    for (const JobPtr& job : jobs_) {
-      if (job->whole_steps) continue;
-      return BadInput(
-          "job " + job->config.name,
-          fmt::format("this {} plan exchanges in the middle of a step; only "
-                      "data-parallel jobs with all-reduces run in turns",
-                      job->both.loaded.plan.strategy),
-          "plan it with --strategy dp and without --sync ps, or share it only on paper");
-    }
-    return Ok();
-  }
-
   // A generous multiple of what a turn should take, and a constant for a busy machine.
   JobEntry EntryOf(const ShareJob& job, const SharePhase& phase) const {
     constexpr double kPatience = 20, kConstant = 3, kUnknown = 120;
     double period = 0;
     for (const JobPtr& other : jobs_) {
       const auto known = real_step_seconds_.find(other->config.name);
-      period += phase.dilation > 0
-                    ? phase.dilation * (other->modelled.compute + other->modelled.network)
+      period += phase.dilation > 0                  ? phase.dilation * other->step_seconds()
                 : known != real_step_seconds_.end() ? known->second
                                                     : kUnknown;
     }
     JobEntry entry;
     entry.name = job.config.name;
     entry.devices = job.devices;
-    entry.turns = phase.steps > 0 ? INT32_MAX : job.turns;
+    entry.turns = phase.repetitions > 0 ? INT32_MAX : job.turns;
     entry.turn_seconds = job.modelled.compute;
     entry.weight = job.config.weight;
     entry.token_lease = kPatience * period + kConstant;
@@ -84,20 +74,49 @@ class Share {
     return entry;
   }
 
-  Result<JobRun> RunOf(const ShareJob& job, const SharePhase& phase, const Board& board,
-                       const JobOutcome& outcome) const {
-    JobRun run{outcome, {}};
-    if (outcome.well) {
-      HEDDLE_ASSIGN(run.ranks, ReadNotes({config_, job, phase, board, outcome.number}));
-    }
-    return run;
+  // What the jobs of a phase have in common.
+  struct Stage {
+    SharePhase phase;
+    Board board;
+    std::optional<FlowDesk> desk;
+    std::optional<OfficeProcess> office;
+  };
+
+  Result<Stage> SetUp(const SharePhase& phase, TurnOrder order) const {
+    HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of}));
+    Stage stage{phase, board, {}, {}};
+    if (!phase.NeedsOffice(config_)) return stage;
+    HEDDLE_ASSIGN(FlowDesk desk, FlowDesk::Create());
+    stage.desk = desk;
+    OfficeOptions options;
+    options.tickets = phase.manner == ShareManner::kTurns && !phase.ordered;
+    options.dilation = phase.PacesNetwork(config_) ? phase.dilation : 0;
+    // A share has one cluster.
+    HEDDLE_ASSIGN(OfficeProcess office,
+                  OfficeProcess::Start(desk, board, *jobs_[0]->both.loaded.cluster, options));
+    stage.office.emplace(std::move(office));
+    return stage;
   }
 
-  Status Join(Supervisor& supervisor, Board& board, const ShareJob& job, const SharePhase& phase) {
-    HEDDLE_ASSIGN(const int32_t number, board.AddJob(EntryOf(job, phase)));
-    const ShareRun run{config_, job, phase, board, number};
+  static void LookAfterOffice(Stage& stage) {
+    if (!stage.office || stage.office->Lives()) return;
+    stage.board.MarkAllDead("the process that gives out the network has ended");
+  }
+
+  Status Join(Supervisor& supervisor, Stage& stage, const ShareJob& job) {
+    HEDDLE_ASSIGN(const int32_t number, stage.board.AddJob(EntryOf(job, stage.phase)));
+    const ShareRun run{config_, job, stage.phase, stage.board, number, stage.desk};
     std::filesystem::remove_all(run.directory());
     return supervisor.Start({job.config.name, number, [run] { return LeadShareJob(run); }});
+  }
+
+  Result<JobRun> RunOf(const ShareJob& job, const Stage& stage, const JobOutcome& outcome) const {
+    JobRun run{outcome, {}};
+    if (outcome.well) {
+      HEDDLE_ASSIGN(run.ranks,
+                    ReadNotes({config_, job, stage.phase, stage.board, outcome.number, {}}));
+    }
+    return run;
   }
 
   std::vector<std::vector<int32_t>> Groups() const {
@@ -143,15 +162,20 @@ class Share {
     std::vector<JobRun> runs;
     for (const JobPtr& job : jobs_) {
       fmt::print(stderr, "{}: {} by itself\n", phase.name, job->config.name);
-      HEDDLE_ASSIGN(Board board, Board::Create({TurnOrder::kRotation, devices_.node_of}));
-      Supervisor supervisor(board, {});
-      HEDDLE_RETURN_IF_ERROR(Join(supervisor, board, *job, phase));
+      HEDDLE_ASSIGN(Stage stage, SetUp(phase, TurnOrder::kRotation));
+      Supervisor::Options options;
+      options.newcomers = [&] {
+        LookAfterOffice(stage);
+        return false;
+      };
+      Supervisor supervisor(stage.board, options);
+      HEDDLE_RETURN_IF_ERROR(Join(supervisor, stage, *job));
       const std::vector<JobOutcome> outcomes = supervisor.Watch();
       if (!outcomes[0].well) {
         return Error{ErrorKind::kRunFailed, "job " + job->config.name,
                      "failed by itself: " + outcomes[0].why, ""};
       }
-      HEDDLE_ASSIGN(JobRun run, RunOf(*job, phase, board, outcomes[0]));
+      HEDDLE_ASSIGN(JobRun run, RunOf(*job, stage, outcomes[0]));
       runs.push_back(std::move(run));
     }
     return runs;
@@ -164,23 +188,24 @@ class Share {
                devices_.names.size(),
                phase.manner == ShareManner::kTurns ? fmt::format("in turns ({})", NameOf(order))
                                                    : std::string(NameOf(phase.manner)));
-    HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of}));
+    HEDDLE_ASSIGN(Stage stage, SetUp(phase, order));
     HEDDLE_RETURN_IF_ERROR(OpenMailbox(config_.directory));
     Supervisor* running = nullptr;
     Supervisor::Options options;
     options.newcomers = [&] {
-      TakeNewcomers(*running, board, phase);
+      TakeNewcomers(*running, stage);
+      LookAfterOffice(stage);
       return false;
     };
-    options.ended = [&](const JobOutcome& outcome) { Tell(board, outcome); };
-    Supervisor supervisor(board, options);
+    options.ended = [&](const JobOutcome& outcome) { Tell(stage.board, outcome); };
+    Supervisor supervisor(stage.board, options);
     running = &supervisor;
-    for (const ShareJob* job : jobs) HEDDLE_RETURN_IF_ERROR(Join(supervisor, board, *job, phase));
+    for (const ShareJob* job : jobs) HEDDLE_RETURN_IF_ERROR(Join(supervisor, stage, *job));
     const std::vector<JobOutcome> outcomes = supervisor.Watch();
     CloseMailbox(config_.directory);
     std::vector<JobRun> runs;
     for (size_t k = 0; k < jobs.size(); ++k) {  // those that came later have been told
-      HEDDLE_ASSIGN(JobRun run, RunOf(*jobs[k], phase, board, outcomes[k]));
+      HEDDLE_ASSIGN(JobRun run, RunOf(*jobs[k], stage, outcomes[k]));
       runs.push_back(std::move(run));
     }
     return runs;
@@ -199,9 +224,9 @@ class Share {
   }
 
   // Jobs that ask to join. One that cannot is told why; those that run do not notice.
-  void TakeNewcomers(Supervisor& supervisor, Board& board, const SharePhase& phase) {
+  void TakeNewcomers(Supervisor& supervisor, Stage& stage) {
     for (const Mail& mail : TakeMail(config_.directory)) {
-      const Status joined = JoinLater(supervisor, board, phase, mail);
+      const Status joined = JoinLater(supervisor, stage, mail);
       if (joined.ok()) {
         fmt::print(stderr, "{}: joins\n", mail.name);
       } else {
@@ -211,8 +236,7 @@ class Share {
     }
   }
 
-  Status JoinLater(Supervisor& supervisor, Board& board, const SharePhase& phase,
-                   const Mail& mail) {
+  Status JoinLater(Supervisor& supervisor, Stage& stage, const Mail& mail) {
     if (!mail.job.ok()) return mail.job.error();
     const auto same = [&](const JobPtr& job) { return job->config.name == mail.name; };
     if (std::any_of(jobs_.begin(), jobs_.end(), same)) {
@@ -220,13 +244,13 @@ class Share {
                       "choose another name");
     }
     HEDDLE_ASSIGN(JobPtr job, LoadShareJob(mail.job.value(), devices_, false));
-    if (phase.ordered && !job->whole_steps) {
+    if (stage.phase.ordered && !job->whole_steps) {
       return BadInput("job " + mail.name,
                       "it exchanges in the middle of a step, and the jobs that run go in one order",
                       "plan it with --strategy dp");
     }
     jobs_.push_back(std::move(job));
-    return Join(supervisor, board, *jobs_.back(), phase);
+    return Join(supervisor, stage, *jobs_.back());
   }
 
   // After some steps that were not paced: how much slower must time go, so that the real work of
@@ -234,18 +258,22 @@ class Share {
   Status ChooseDilation() {
     dilation_ = config_.dilate;
     if (dilation_ > 0) return Ok();
-    constexpr double kRoom = 2, kLeastSeconds = 0.1, kCores = 2;
+    constexpr double kRoom = 2, kLeastSeconds = 0.1, kMessageSeconds = 0.008, kCores = 2;
     constexpr int64_t kSteps = 4;
     HEDDLE_ASSIGN(const std::vector<JobRun> runs,
                   RunAlone({"calibration", ShareManner::kAlone, true, 0, kSteps}));
     for (size_t k = 0; k < runs.size(); ++k) {
-      const double step = jobs_[k]->modelled.compute + jobs_[k]->modelled.network;
+      const double step = jobs_[k]->step_seconds();
       double work = 0;
       for (const RankNotes& rank : runs[k].ranks) {
         dilation_ = std::max(dilation_, kRoom * rank.longest_ratio);
-        work += rank.work / static_cast<double>(kSteps - 1);
+        // The first step is left out: it is cold.
+        work += rank.work / static_cast<double>(std::max<size_t>(2, rank.step_ends.size()) - 1);
       }
-      dilation_ = std::max({dilation_, kLeastSeconds / step, kRoom * work / kCores / step});
+      // Messages are exact to a fraction of a millisecond, each.
+      const double least =
+          std::max(kLeastSeconds, kMessageSeconds * static_cast<double>(jobs_[k]->messages));
+      dilation_ = std::max({dilation_, least / step, kRoom * work / kCores / step});
     }
     fmt::print(stderr, "time goes {:.3g} times slower, so that real work fits in\n", dilation_);
     return Ok();

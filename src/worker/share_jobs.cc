@@ -78,15 +78,6 @@ RunConfig RunConfigOf(const ShareJobConfig& job) {
 
 }  // namespace
 
-double ShareJob::CollectiveSeconds(const CollectiveCall& call) const {
-  double bytes = 0;
-  for (const Payload& payload : call.in) bytes += static_cast<double>(payload.bytes);
-  const std::vector<Bytes> sizes = {Bytes{std::llround(bytes * byte_scale)}};
-  return NetworkCost(*both.loaded.cluster)
-      .Collective({call.kind, cluster_devices, sizes, call.algorithm, 0})
-      .seconds.value;
-}
-
 Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, ShareDevices& devices,
                                                bool grow) {
   auto job = std::make_unique<ShareJob>();
@@ -110,6 +101,14 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
   job->byte_scale =
       static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
   job->modelled = ModelStep(*job);
+  for (const DeviceProgram& device : program.devices) {
+    const std::vector<Instruction>& body = device.list(Section::kBody);
+    job->messages = std::max<int64_t>(
+        job->messages, std::count_if(body.begin(), body.end(), [](const Instruction& in) {
+          return in.code == OpCode::kSend || in.code == OpCode::kRecv ||
+                 in.code == OpCode::kCollective;
+        }));
+  }
   return job;
 }
 

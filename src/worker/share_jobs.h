@@ -22,12 +22,17 @@ struct ShareJob {
   int64_t repetitions = 0;       // of the Program's body
   int64_t turns = 0;
   bool whole_steps = false;
-  StepParts modelled;  // seconds of a step on the plan's cluster
+  int64_t messages = 0;  // in a body, of the device that has most
+  StepParts modelled;    // seconds of a step on the plan's cluster
   SegmentSeconds segment_seconds;
   std::vector<DeviceId> cluster_devices;  // by rank
   double byte_scale = 1;                  // bytes of the plan's type per byte computed in
 
-  double CollectiveSeconds(const CollectiveCall& call) const;
+  // Of the body, alone.
+  double step_seconds() const {
+    return whole_steps ? modelled.compute + modelled.network
+                       : both.loaded.plan.estimate.iteration_seconds;
+  }
 };
 
 // The devices that the jobs share, by name, and the node of each.

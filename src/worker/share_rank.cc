@@ -5,11 +5,13 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/file.h"
 #include "base/version.h"
+#include "program/unroll.h"
 #include "run/processes.h"
 #include "run/share/shared_device.h"
 #include "run/torch/c10d_communicator.h"
@@ -18,17 +20,24 @@ namespace heddle {
 namespace {
 
 Seat SeatOf(const ShareRun& run, int32_t rank) {
-  const int64_t steps = run.phase.steps > 0 ? run.phase.steps : run.job.repetitions;
-  Seat seat{run.board, run.number, rank, run.phase.manner, run.phase.ordered, steps, {}};
-  if (!run.config.emulate) return seat;
-  seat.pace.dilation = run.phase.dilation;
-  seat.pace.paces_network = run.config.namespaces.empty();
-  for (size_t s = 0; s < run.job.training.program.segments.size(); ++s) {
-    seat.pace.segment_seconds.push_back(run.job.segment_seconds.Of(rank, static_cast<int32_t>(s)));
+  Seat seat{run.board,         run.number,        rank, run.phase.manner,
+            run.phase.ordered, run.repetitions(), {},   {}};
+  const ShareJob& job = run.job;
+  if (run.config.emulate) {
+    seat.pace.dilation = run.phase.dilation;
+    for (size_t s = 0; s < job.training.program.segments.size(); ++s) {
+      seat.pace.segment_seconds.push_back(job.segment_seconds.Of(rank, static_cast<int32_t>(s)));
+    }
   }
-  seat.pace.collective_seconds = [&job = run.job](const CollectiveCall& call) {
-    return job.CollectiveSeconds(call);
-  };
+  if (!run.desk) return seat;
+  seat.desk.emplace(DeskPlace{*run.desk, run.phase.PacesNetwork(run.config), {}, {}, 1, 0});
+  for (const DeviceId id : job.cluster_devices) seat.desk->device.push_back(id.value);
+  for (const Group& group : job.training.program.groups) {
+    seat.desk->groups.push_back(group.devices);
+  }
+  seat.desk->byte_scale = job.byte_scale;
+  const DeviceId mine = job.cluster_devices[static_cast<size_t>(rank)];
+  seat.desk->own_seconds = job.both.loaded.cluster->type_of(mine).MessageSeconds(1).value;
   return seat;
 }
 
@@ -73,7 +82,7 @@ Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
   const RankHooks hooks{&shared.turns(), [&](Executor& executor) { return shared.Wrap(executor); }};
   Training training = run.job.training;
   training.config.directory = run.directory();
-  if (run.phase.steps > 0) training.config.steps = run.phase.steps;
+  training.config.steps = (run.repetitions() + StepsOutsideBody(program)) * StepsPerBody(program);
   const Result<RunResult> trained =
       TrainRank(training, rank, shared.communicator(), {}, "a process each", &slot.progress, hooks);
   if (!trained.ok()) return trained.error();
@@ -81,6 +90,10 @@ Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
 }
 
 }  // namespace
+
+int64_t ShareRun::repetitions() const {
+  return phase.repetitions > 0 ? std::min(phase.repetitions, job.repetitions) : job.repetitions;
+}
 
 std::string ShareRun::directory() const {
   return fmt::format("{}/{}/{}", config.directory, phase.name, job.config.name);

@@ -1,10 +1,12 @@
 // A job of a share in its processes: the one that leads it, and a rank for each device.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "run/share/board.h"
+#include "run/share/flow_desk.h"
 #include "run/share/share_config.h"
 #include "worker/share_jobs.h"
 
@@ -16,7 +18,15 @@ struct SharePhase {
   ShareManner manner = ShareManner::kAlone;
   bool ordered = true;
   double dilation = 0;
-  int64_t steps = 0;  // 0: the job's own
+  int64_t repetitions = 0;  // of the body; 0: as many as the job's own
+
+  // The office is the network, if that is emulated; and gives out tickets, if there is no order.
+  bool PacesNetwork(const ShareConfig& config) const {
+    return dilation > 0 && config.namespaces.empty();
+  }
+  bool NeedsOffice(const ShareConfig& config) const {
+    return PacesNetwork(config) || (manner == ShareManner::kTurns && !ordered);
+  }
 };
 
 struct ShareRun {
@@ -24,8 +34,10 @@ struct ShareRun {
   const ShareJob& job;
   SharePhase phase;
   Board board;
-  int32_t number = 0;  // on the board
+  int32_t number = 0;            // on the board
+  std::optional<FlowDesk> desk;  // if the network has an office
 
+  int64_t repetitions() const;
   std::string directory() const;
   std::string NotesPath(int32_t rank) const;
 };

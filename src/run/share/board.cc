@@ -114,12 +114,10 @@ void Board::Strike(int32_t j, const std::string& why) {
     t.owner = -1;
     ++t.generation;
   }
-  for (FairResource& resource : m().fair_device) {
-    FairUse& use = resource.use[static_cast<size_t>(j)];
+  for (FairDevice& device : m().fair_device) {
+    FairUse& use = device.use[static_cast<size_t>(j)];
     use.done = use.number;
   }
-  FairUse& use = m().fair_network.use[static_cast<size_t>(j)];
-  use.done = use.number;
   WakeAll();
 }
 
@@ -129,7 +127,6 @@ void Board::WakeAll() {
     ChangeAndWake(m().network[static_cast<size_t>(d)].changes);
     ChangeAndWake(m().fair_device[static_cast<size_t>(d)].changes);
   }
-  ChangeAndWake(m().fair_network.changes);
 }
 
 void Board::Examine(int32_t j) {
@@ -183,6 +180,11 @@ void Board::Sweep() {
 void Board::MarkDead(int32_t j, const std::string& why) {
   const Lock lock(*this);
   Strike(j, why);
+}
+
+void Board::MarkAllDead(const std::string& why) {
+  const Lock lock(*this);
+  for (int32_t j = 0; j < m().jobs; ++j) Strike(j, why);
 }
 
 Error Board::Gone(int32_t j) const {

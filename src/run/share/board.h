@@ -77,6 +77,7 @@ class Board {
   // They take part from one turn on, which no device has given away yet. Returns it.
   int64_t Activate(std::span<const int32_t> jobs);
   void MarkDead(int32_t job, const std::string& why);
+  void MarkAllDead(const std::string& why);
   // Looks for dead processes and for leases that have ended; strikes such jobs.
   void Sweep();
 
@@ -98,6 +99,11 @@ class Board {
   Status AwaitPlace(int32_t job, int32_t rank, int64_t turn);
   void LeavePlace(int32_t job, int32_t rank, int64_t turn);
 
+  // Without tokens: uses the device beside the others. It takes so many nanoseconds of its own
+  // share of the speed, from the moment at which it begins. `number` counts a job's uses.
+  void BeginFairUse(int32_t job, int32_t rank, int64_t number, double nanoseconds);
+  Status AwaitFairUse(int32_t job, int32_t rank, int64_t number);
+
   // --- Of processes that come by themselves -----------------------------------------------------
 
   // Adds the job with its first rank, enters, and starts the job with its last rank. A job that
@@ -112,15 +118,6 @@ class Board {
   // Looks after the job's processes now; an error if it is dead.
   Status Check(int32_t job);
 
-  // The time at which the last member came to a collective; known once it has been performed.
-  void Arrive(int32_t job, int64_t collective);
-  int64_t LastArrival(int32_t job, int64_t collective) const;
-
-  // Without tokens: uses the device, or the network, beside the others, and returns after so many
-  // nanoseconds of its own share. `number` counts a job's uses; ranks that give the same share one.
-  Status UseDeviceFairly(int32_t job, int32_t rank, int64_t number, double nanoseconds);
-  Status UseNetworkFairly(int32_t job, int64_t number, double nanoseconds);
-
   // --- For those who look -----------------------------------------------------------------------
 
   JobState state(int32_t job) const;
@@ -129,7 +126,8 @@ class Board {
   int64_t began(int32_t job) const;
   int64_t ended(int32_t job) const;
   int64_t first_turn(int32_t job) const;
-  int32_t owner(int32_t device) const;  // job, or -1
+  int64_t network_lease(int32_t job) const;  // nanoseconds
+  int32_t owner(int32_t device) const;       // job, or -1
   std::vector<pid_t> pids(int32_t job) const;
   int64_t beats(int32_t job, int32_t rank) const;
   bool has_left(int32_t job, int32_t rank) const;
@@ -173,7 +171,6 @@ class Board {
   std::optional<Grant> Grab(int32_t j, int32_t rank);
   bool IsNext(int32_t j, int32_t rank, Token& t);
   void WakeAll();
-  Status UseFairly(FairResource& resource, int32_t j, int64_t number, double nanoseconds);
   template <class Done>
   Status WaitUntil(int32_t j, std::atomic<uint32_t>& word, const Done& done);
 

@@ -17,7 +17,6 @@ inline constexpr int32_t kMostJobs = 32;
 inline constexpr int32_t kMostSharedDevices = 64;  // also ranks of a job, and nodes
 inline constexpr int64_t kSequenceKept = 4096;     // turns; devices are never that far apart
 inline constexpr int64_t kPlacesKept = 256;        // in a node's queue
-inline constexpr int64_t kMeetingsKept = 16;       // collectives of a job in flight
 
 // Goes up with every change of the records below: boards that are found by name may be of another
 // build.
@@ -39,12 +38,6 @@ struct RankRecord {
   std::atomic<int64_t> beats{0};
 };
 
-// When the members of a job's collective came together.
-struct Meeting {
-  int64_t number = -1;
-  int64_t last_arrival = 0;  // nanoseconds
-};
-
 struct JobRecord {
   std::array<char, 64> name{};
   JobState state = JobState::kAbsent;
@@ -56,7 +49,6 @@ struct JobRecord {
   int64_t rest_after = 0;        // nanoseconds of doing nothing; 0: never
   int64_t idle_since = 0;        // the last time it was seen to do something
   std::array<RankRecord, kMostSharedDevices> rank;
-  std::array<Meeting, kMeetingsKept> meetings;
   std::array<char, 512> why{};
 };
 
@@ -90,12 +82,12 @@ struct NetworkQueue {
   std::atomic<uint32_t> changes{0};  // futex
 };
 
-// A resource that jobs use at the same time, each at its share of the speed.
+// A device that jobs use at the same time, each at its share of the speed.
 struct FairUse {
   int64_t number = -1, done = -1;  // of the use under way, of the last one that ended
   double left = 0;                 // nanoseconds at full speed
 };
-struct FairResource {
+struct FairDevice {
   int64_t updated = 0;
   std::array<FairUse, kMostJobs> use;
   std::atomic<uint32_t> changes{0};  // futex
@@ -117,8 +109,7 @@ struct BoardMemory {
 
   std::array<Token, kMostSharedDevices> token;
   std::array<NetworkQueue, kMostSharedDevices> network;
-  std::array<FairResource, kMostSharedDevices> fair_device;
-  FairResource fair_network;
+  std::array<FairDevice, kMostSharedDevices> fair_device;
 };
 
 }  // namespace heddle

@@ -1,4 +1,4 @@
-// The board's network: places in the nodes' queues, and resources that jobs use side by side.
+// The board's network: places in the nodes' queues; and devices that jobs use side by side.
 
 #include <algorithm>
 
@@ -77,49 +77,36 @@ void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
   RefreshHead(queue);
 }
 
-void Board::Arrive(int32_t j, int64_t collective) {
-  const Lock lock(*this);
-  Meeting& meeting = job(j).meetings[static_cast<size_t>(collective % kMeetingsKept)];
-  if (meeting.number != collective) meeting = {collective, 0};
-  meeting.last_arrival = std::max(meeting.last_arrival, BoardNow());
-}
-
-int64_t Board::LastArrival(int32_t j, int64_t collective) const {
-  const Lock lock(*this);
-  const Meeting& meeting = job(j).meetings[static_cast<size_t>(collective % kMeetingsKept)];
-  return meeting.number == collective ? meeting.last_arrival : BoardNow();
-}
-
 namespace {
 
 // Lets all uses go on until `now`, each at an equal share of the speed.
-void Advance(FairResource& resource, int64_t now) {
+void Advance(FairDevice& device, int64_t now) {
   while (true) {
     double least = 0;
     int active = 0;
-    for (const FairUse& use : resource.use) {
+    for (const FairUse& use : device.use) {
       if (use.number == use.done) continue;
       least = active == 0 ? use.left : std::min(least, use.left);
       ++active;
     }
-    const double all = static_cast<double>(now - resource.updated);
+    const double all = static_cast<double>(now - device.updated);
     const double step = active == 0 ? 0 : std::min(least, all / active);
-    for (FairUse& use : resource.use) {
+    for (FairUse& use : device.use) {
       if (use.number == use.done) continue;
       use.left -= step;
       if (use.left <= 0.5) use.done = use.number;
     }
     const bool someone_ended = active > 0 && least <= step + 0.5;
-    resource.updated =
-        someone_ended ? std::min(now, resource.updated + static_cast<int64_t>(step * active)) : now;
+    device.updated =
+        someone_ended ? std::min(now, device.updated + static_cast<int64_t>(step * active)) : now;
     if (!someone_ended) return;
   }
 }
 
 // When this use ends if nobody comes or goes.
-int64_t NanosecondsLeft(const FairResource& resource, const FairUse& mine) {
+int64_t NanosecondsLeft(const FairDevice& device, const FairUse& mine) {
   double wait = 0;
-  for (const FairUse& use : resource.use) {
+  for (const FairUse& use : device.use) {
     if (use.number != use.done) wait += std::min(use.left, mine.left);
   }
   return static_cast<int64_t>(wait) + 1;
@@ -127,39 +114,36 @@ int64_t NanosecondsLeft(const FairResource& resource, const FairUse& mine) {
 
 }  // namespace
 
-Status Board::UseFairly(FairResource& resource, int32_t j, int64_t number, double nanoseconds) {
+void Board::BeginFairUse(int32_t j, int32_t rank, int64_t number, double nanoseconds) {
+  FairDevice& device = m().fair_device[static_cast<size_t>(device_of(j, rank))];
+  const Lock lock(*this);
+  if (!Alive(j)) return;
+  Advance(device, BoardNow());
+  FairUse& mine = device.use[static_cast<size_t>(j)];
+  mine.left = nanoseconds;
+  mine.number = number;
+  ChangeAndWake(device.changes);
+}
+
+Status Board::AwaitFairUse(int32_t j, int32_t rank, int64_t number) {
   constexpr int64_t kLookAgain = 20'000'000;
-  FairUse& mine = resource.use[static_cast<size_t>(j)];
+  FairDevice& device = m().fair_device[static_cast<size_t>(device_of(j, rank))];
+  const FairUse& mine = device.use[static_cast<size_t>(j)];
   while (true) {
-    const uint32_t seen = resource.changes.load();
+    const uint32_t seen = device.changes.load();
     int64_t wait = 0;
     {
       const Lock lock(*this);
       if (!Alive(j)) return Gone(j);
-      Advance(resource, BoardNow());
+      Advance(device, BoardNow());
       if (mine.done >= number) return Ok();
-      if (mine.number < number) {
-        mine.left = nanoseconds;
-        mine.number = number;
-        ChangeAndWake(resource.changes);
-        continue;
-      }
-      wait = NanosecondsLeft(resource, mine);
+      wait = NanosecondsLeft(device, mine);
     }
-    if (WaitForChange(resource.changes, seen, std::min(wait, kLookAgain))) continue;
+    if (WaitForChange(device.changes, seen, std::min(wait, kLookAgain))) continue;
     if (wait < kLookAgain) continue;
     const Lock lock(*this);
     SweepLocked();
   }
-}
-
-Status Board::UseDeviceFairly(int32_t j, int32_t rank, int64_t number, double nanoseconds) {
-  return UseFairly(m().fair_device[static_cast<size_t>(device_of(j, rank))], j, number,
-                   nanoseconds);
-}
-
-Status Board::UseNetworkFairly(int32_t j, int64_t number, double nanoseconds) {
-  return UseFairly(m().fair_network, j, number, nanoseconds);
 }
 
 }  // namespace heddle

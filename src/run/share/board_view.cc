@@ -18,6 +18,10 @@ std::string Board::name(int32_t j) const {
   const Lock lock(*this);
   return job(j).name.data();
 }
+int64_t Board::network_lease(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).network_lease;
+}
 int64_t Board::began(int32_t j) const {
   const Lock lock(*this);
   return job(j).began;

@@ -1,16 +1,16 @@
 // Seat: one rank of a job among others, and what it notes down for those who look later.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json_field.h"
 #include "base/result.h"
-#include "run/communicator.h"
 #include "run/share/board.h"
+#include "run/share/flow_desk.h"
 
 namespace heddle {
 
@@ -28,8 +28,20 @@ std::optional<ShareManner> ParseShareManner(std::string_view name);
 struct SharePace {
   double dilation = 0;                  // how much slower time goes; 0: nothing is paced
   std::vector<double> segment_seconds;  // of this rank's device, by segment
-  std::function<double(const CollectiveCall&)> collective_seconds;
-  bool paces_network = true;  // false: links are really shaped
+};
+
+// Where a rank's communication goes by the flow desk.
+struct DeskPlace {
+  FlowDesk desk;
+  bool paced = false;                        // the network is emulated
+  std::vector<int32_t> device;               // of the cluster, by rank
+  std::vector<std::vector<int32_t>> groups;  // ranks
+  double byte_scale = 1;                     // bytes of the plan's type per byte computed in
+  double own_seconds = 0;                    // of the device, per byte that it moves
+
+  int64_t Scaled(size_t bytes) const {
+    return std::llround(static_cast<double>(bytes) * byte_scale);
+  }
 };
 
 struct Seat {
@@ -40,6 +52,10 @@ struct Seat {
   bool ordered = true;  // whole steps in the order of the sequence, with network places
   int64_t steps = 0;    // repetitions of the Program's body
   SharePace pace;
+  std::optional<DeskPlace> desk;
+
+  // Its collectives have places in the nodes' queues.
+  bool queues() const { return manner == ShareManner::kTurns && ordered; }
 };
 
 // What a rank measured. Times are nanoseconds of the board's clock.

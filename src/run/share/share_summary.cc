@@ -18,6 +18,22 @@ double Median(std::vector<double> values) {
 
 std::string Time(double seconds) { return ToText(Seconds{seconds}); }
 
+// `seconds` of the modelled cluster, `scale` of them in a second here.
+ShareSummary::Use UseOf(std::span<const JobRun> runs, std::span<const StepParts> parts,
+                        size_t devices, double seconds, double scale) {
+  ShareSummary::Use use;
+  if (seconds <= 0) return use;
+  for (size_t k = 0; k < runs.size(); ++k) {
+    for (const RankNotes& rank : runs[k].ranks) {
+      use.devices += scale * static_cast<double>(rank.held) * 1e-9;
+    }
+    if (k < parts.size() && !runs[k].ranks.empty()) {
+      use.network += parts[k].network * static_cast<double>(runs[k].ranks[0].step_ends.size());
+    }
+  }
+  return {use.devices / seconds / static_cast<double>(devices), use.network / seconds};
+}
+
 }  // namespace
 
 double PeriodBound(std::span<const StepParts> jobs) {
@@ -74,7 +90,7 @@ const ShareSummary::Job* ShareSummary::failed() const {
 }
 
 ShareSummary Summarise(std::span<const JobRun> alone, std::span<const JobRun> shared,
-                       std::span<const StepParts> parts, double dilation) {
+                       std::span<const StepParts> parts, size_t devices, double dilation) {
   ShareSummary summary;
   const double scale = dilation > 0 ? 1 / dilation : 1;
   summary.emulated = dilation > 0;
@@ -108,6 +124,8 @@ ShareSummary Summarise(std::span<const JobRun> alone, std::span<const JobRun> sh
   summary.shared_mean_completion /= count;
   summary.measured_period = scale * MeasuredPeriod(shared);
   summary.period_bound = PeriodBound(parts);
+  summary.serial_use = UseOf(alone, parts, devices, summary.serial_seconds, scale);
+  summary.shared_use = UseOf(shared, parts, devices, summary.shared_seconds, scale);
   return summary;
 }
 
@@ -131,6 +149,10 @@ Json ShareSummaryToJson(const ShareSummary& summary) {
           {"shared_mean_completion_seconds", summary.shared_mean_completion},
           {"measured_period_seconds", summary.measured_period},
           {"period_bound_seconds", summary.period_bound},
+          {"serial_device_use", summary.serial_use.devices},
+          {"shared_device_use", summary.shared_use.devices},
+          {"serial_network_use", summary.serial_use.network},
+          {"shared_network_use", summary.shared_use.network},
           {"hashes_equal", summary.hashes_equal()},
           {"emulated", summary.emulated},
           {"dilation", summary.dilation},
@@ -169,6 +191,14 @@ std::string ShareSummaryText(const ShareSummary& summary) {
         Time(summary.serial_mean_completion));
   }
   text += "\n";
+  if (compared && summary.failed() == nullptr) {
+    text += fmt::format("devices     {:.1f}% of the time at work, one after the other {:.1f}%\n",
+                        100 * summary.shared_use.devices, 100 * summary.serial_use.devices);
+    if (summary.shared_use.network > 0) {
+      text += fmt::format("network     {:.1f}%, one after the other {:.1f}%\n",
+                          100 * summary.shared_use.network, 100 * summary.serial_use.network);
+    }
+  }
   if (summary.measured_period > 0 && summary.period_bound > 0) {
     text += fmt::format("period      {} measured, {} at least (T*): {:+.1f}%\n",
                         Time(summary.measured_period), Time(summary.period_bound),

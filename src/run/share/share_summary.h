@@ -47,6 +47,11 @@ struct ShareSummary {
   double shared_seconds = 0;  // until the last one was done
   double serial_mean_completion = 0, shared_mean_completion = 0;
   double measured_period = 0, period_bound = 0;
+  // Parts of the time in which devices were held, and in which the network should have been busy.
+  struct Use {
+    double devices = 0, network = 0;
+  };
+  Use serial_use, shared_use;
   bool emulated = false;
   double dilation = 1;
   int64_t deadlines = 0, missed = 0;
@@ -59,9 +64,9 @@ struct ShareSummary {
   const Job* failed() const;  // the first
 };
 
-// `alone` may be empty. Seconds are divided by the dilation.
+// `alone` may be empty, `parts` too. Seconds are divided by the dilation.
 ShareSummary Summarise(std::span<const JobRun> alone, std::span<const JobRun> shared,
-                       std::span<const StepParts> parts, double dilation);
+                       std::span<const StepParts> parts, size_t devices, double dilation);
 
 Json ShareSummaryToJson(const ShareSummary& summary);
 std::string ShareSummaryText(const ShareSummary& summary);

@@ -1,21 +1,21 @@
 // SharedDevice: what a rank of a job does differently where it shares its device: it takes turns,
-// its collectives queue for the network, its computes last their modelled time.
+// its communication waits for the network, its computes last their modelled time.
 //
 //   SharedDevice shared(seat, real_communicator);
 //   TrainRank(training, rank, shared.communicator(), …, {&shared.turns(), …});
 //   WriteNotes(shared.notes());
 //
-// Of the network only collectives queue. They are performed one after the other by a thread of this
-// rank, each once its turn's place is first in line, and in modelled time from the moment at which
-// the last member came.
+// Its communication goes by the flow desk if it has one (desk_communicator.h), and its collectives
+// by the order of turns if there is one (placed_communicator.h).
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "run/communicator.h"
 #include "run/device_turns.h"
 #include "run/executor.h"
+#include "run/share/desk_communicator.h"
+#include "run/share/placed_communicator.h"
 #include "run/share/seat.h"
 
 namespace heddle {
@@ -35,13 +35,16 @@ class SharedDevice {
 
  private:
   class Turns;
-  class Network;
   class PacedExecutor;
   struct Common;
 
+  void Arrived(int64_t end);
+
   std::unique_ptr<Common> common_;
-  std::unique_ptr<Network> network_;
+  std::unique_ptr<DeskCommunicator> desk_;      // null: none
+  std::unique_ptr<PlacedCommunicator> placed_;  // null: no order
   std::unique_ptr<Turns> turns_;
+  Communicator& communicator_;  // one of them, or the real one
 };
 
 }  // namespace heddle

@@ -35,6 +35,8 @@ class NoMessages final : public Communicator {
 
 class Counter final : public DeviceTurns {
  public:
+  void Begin() override {}
+  void End() override {}
   void Acquire() override {
     count_ += held_ ? 0 : 1;
     held_ = true;
@@ -42,6 +44,7 @@ class Counter final : public DeviceTurns {
   void Release() override { held_ = false; }
   bool whole_steps() const override { return true; }
   void StepDone(int64_t) override {}
+  void TakeHash() override {}
   void SetHash(std::function<uint64_t()>) override {}
   int64_t count() const { return count_; }
 

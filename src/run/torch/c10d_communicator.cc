@@ -17,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/check.h"
+#include "run/late_ticket.h"
 #include "run/rank_order_sum.h"
 
 namespace heddle {
@@ -61,28 +62,6 @@ class WorkTicket final : public Ticket {
   bool done_ = false;
 };
 
-// A collective that a group's thread performs.
-class JobTicket final : public Ticket {
- public:
-  void Wait() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
-    if (!error_.empty()) throw PeerLost(error_);
-  }
-  void Finish(std::string error) {
-    const std::lock_guard lock(mutex_);
-    done_ = true;
-    error_ = std::move(error);
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::string error_;
-};
-
 // One group's process group and the thread that runs its collectives one after the other.
 class GroupRunner {
  public:
@@ -104,7 +83,7 @@ class GroupRunner {
   }
 
   TicketPtr Post(CollectiveCall call) {
-    auto ticket = std::make_shared<JobTicket>();
+    auto ticket = std::make_shared<LateTicket>();
     const std::lock_guard lock(mutex_);
     jobs_.push_back({std::move(call), ticket});
     changed_.notify_all();
@@ -114,7 +93,7 @@ class GroupRunner {
  private:
   struct Job {
     CollectiveCall call;
-    std::shared_ptr<JobTicket> ticket;
+    std::shared_ptr<LateTicket> ticket;
   };
 
   void Loop() {
@@ -125,13 +104,7 @@ class GroupRunner {
       Job job = std::move(jobs_.front());
       jobs_.pop_front();
       lock.unlock();
-      std::string error;
-      try {
-        Perform(job.call);
-      } catch (const std::exception& caught) {
-        error = caught.what();
-        if (error.empty()) error = "a collective failed";
-      }
+      std::string error = ErrorOf([&] { Perform(job.call); });
       job.call = {};
       job.ticket->Finish(std::move(error));
     }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "program/unroll.h"
 #include "run/initial_values.h"
+#include "run/updated_parameters.h"
 
 namespace heddle {
 namespace {
@@ -537,6 +539,17 @@ TensorsByName TorchExecutor::Values(Role role) const {
   for (const auto& [key, buffer] : buffers_) {
     const ProgramTensor& tensor = p_.tensor(key.tensor);
     if (tensor.role == role) values[tensor.name] = buffer.part.tensor;
+  }
+  return values;
+}
+
+TensorsByName TorchExecutor::UpdatedValues() const {
+  const std::unordered_set<int32_t> updated = UpdatedParameters(p_, device_);
+  TensorsByName values;
+  for (const auto& [key, buffer] : buffers_) {
+    if (!updated.contains(key.tensor)) continue;
+    values[fmt::format("{}/{}/{}/{}", p_.tensor(key.tensor).name, key.form, key.replica,
+                       key.version)] = buffer.part.tensor;
   }
   return values;
 }

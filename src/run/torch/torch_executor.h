@@ -63,6 +63,8 @@ class TorchExecutor final : public Executor {
   // optimizer states now; by name.
   const TensorsByName& gradients() const { return gradients_; }
   TensorsByName Values(Role role) const;
+  // The parameters that this device updates, each of their buffers.
+  TensorsByName UpdatedValues() const;
   // What a buffer that is here has in it.
   at::Tensor Value(const BufferRef& ref, int64_t i) {
     return Whole(ref, SliceFor(ref.tensor, ref.slice), i);

@@ -125,7 +125,7 @@ class RankTrainer {
     if (emulation_ != nullptr) paced_executor_ = emulation_->Pace(messages_.rank(), *executor_);
     if (hooks_.wrap) paced_executor_ = hooks_.wrap(*executor_);
     if (hooks_.turns != nullptr) {
-      hooks_.turns->SetHash([this] { return QuickHashOf(executor_->Values(Role::kParameter)); });
+      hooks_.turns->SetHash([this] { return QuickHashOf(executor_->UpdatedValues()); });
     }
     if (!messages_.is_first()) return Ok();
     HEDDLE_RETURN_IF_ERROR(OpenDirectory());

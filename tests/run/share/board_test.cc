@@ -190,11 +190,12 @@ TEST(Board, FairUseIsSlowerInCompany) {
   Board board = MakeBoard(TurnOrder::kRotation, {0});
   const int32_t a = Start(board, "a", {0}), b = Start(board, "b", {0});
   const int64_t start = BoardNow();
-  std::thread other([&] { EXPECT_TRUE(board.UseNetworkFairly(b, 0, 30e6).ok()); });
-  std::this_thread::sleep_for(milliseconds(2));
-  EXPECT_TRUE(board.UseNetworkFairly(a, 0, 60e6).ok());
+  board.BeginFairUse(b, 0, 0, 30e6);
+  board.BeginFairUse(a, 0, 0, 60e6);
+  std::thread other([&] { EXPECT_TRUE(board.AwaitFairUse(b, 0, 0).ok()); });
+  EXPECT_TRUE(board.AwaitFairUse(a, 0, 0).ok());
   other.join();
-  // In all 90 ms of work went through one network.
+  // In all 90 ms of work went through one device.
   EXPECT_GE(BoardNow() - start, 90e6);
 }
 

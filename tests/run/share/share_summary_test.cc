@@ -30,7 +30,7 @@ TEST(ShareSummary, SecondsOfTheModelledCluster) {
   const std::vector<JobRun> shared = {Ran("a", 1000, 1150, {1, 2}, {1050, 1100, 1140, 1150}),
                                       Ran("b", 1000, 1200, {3}, {1040, 1090, 1150, 1200})};
   const std::vector<StepParts> parts = {{0.01, 0.01}, {0.01, 0.02}};
-  const ShareSummary summary = Summarise(alone, shared, parts, 2);
+  const ShareSummary summary = Summarise(alone, shared, parts, 1, 2);
   EXPECT_DOUBLE_EQ(summary.serial_seconds, 0.15);
   EXPECT_DOUBLE_EQ(summary.shared_seconds, 0.1);
   EXPECT_DOUBLE_EQ(summary.gain(), 1.5);
@@ -42,6 +42,18 @@ TEST(ShareSummary, SecondsOfTheModelledCluster) {
   EXPECT_DOUBLE_EQ(summary.period_bound, 0.03);
   // Of the first job's steps those from 1100 to 1150 are ones in which both were at work.
   EXPECT_DOUBLE_EQ(summary.measured_period, 0.02);
+}
+
+TEST(ShareSummary, UseIsAPartOfTheTime) {
+  std::vector<JobRun> alone = {Ran("a", 100, 200, {1}, {150, 200})};
+  std::vector<JobRun> shared = {Ran("a", 1000, 1050, {1}, {1025, 1050})};
+  alone[0].ranks[0].held = shared[0].ranks[0].held = 30 * kMs;
+  const std::vector<StepParts> parts = {{0.01, 0.005}};
+  const ShareSummary summary = Summarise(alone, shared, parts, 2, 0);
+  EXPECT_DOUBLE_EQ(summary.serial_use.devices, 0.03 / 0.1 / 2);
+  EXPECT_DOUBLE_EQ(summary.shared_use.devices, 0.03 / 0.05 / 2);
+  EXPECT_DOUBLE_EQ(summary.serial_use.network, 0.01 / 0.1);
+  EXPECT_DOUBLE_EQ(summary.shared_use.network, 0.01 / 0.05);
 }
 
 TEST(ShareSummary, OneBitIsADifference) {
@@ -56,7 +68,7 @@ TEST(ShareSummary, AFailedJobIsNamedAndLeavesNoGain) {
   const std::vector<JobRun> alone = {Ran("a", 1, 2, {1}, {}), Ran("b", 1, 2, {1}, {})};
   std::vector<JobRun> shared = {Ran("a", 1, 3, {1}, {}), JobRun{}};
   shared[1].outcome = {"b", 1, false, "device 0 was killed", 1 * kMs, 2 * kMs};
-  const ShareSummary summary = Summarise(alone, shared, {}, 0);
+  const ShareSummary summary = Summarise(alone, shared, {}, 1, 0);
   ASSERT_NE(summary.failed(), nullptr);
   EXPECT_EQ(summary.failed()->name, "b");
   EXPECT_EQ(summary.gain(), 0);

@@ -40,7 +40,7 @@ struct TwoJobs {
     }
     board.Activate(jobs);
   }
-  Seat SeatOf(int32_t job) const { return {board, job, 0, ShareManner::kTurns, true, 1, {}}; }
+  Seat SeatOf(int32_t job) const { return {board, job, 0, ShareManner::kTurns, true, 1, {}, {}}; }
   Board board;
   std::vector<int32_t> jobs;
 };
@@ -83,7 +83,9 @@ TEST(SharedDevice, HashesAreTakenOncePerStepWithoutTheDevice) {
   a.turns().Acquire();
   a.turns().StepDone(0);
   a.turns().Release();
-  a.turns().Release();
+  a.turns().TakeHash();
+  EXPECT_FALSE(two.board.has_left(0, 0));
+  a.turns().End();
   EXPECT_EQ(hashes, 1);
   EXPECT_EQ(a.notes().hashes, std::vector<uint64_t>{7});
   EXPECT_TRUE(two.board.has_left(0, 0)) << "its last step is done";

@@ -1,0 +1,102 @@
+// heddle share --run with jobs that wait in mid-step: pipelines, SPMD plans, parameter servers,
+// asynchronous pipelines and LocalSGD have the parameters that they have alone, too.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/json_field.h"
+#include "cli/run_heddle.h"
+#include "support/scratch_folder.h"
+
+namespace heddle {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kCluster[] = R"(schema = "heddle.cluster/1"
+[device_type.cpu]
+flops = "1 GFLOP/s"
+memory = "4 GiB"
+memory_bandwidth = "1 GB/s"
+[[node]]
+name = "a"
+devices = [{ type = "cpu" }]
+[[node]]
+name = "b"
+devices = [{ type = "cpu" }]
+[[link]]
+between = ["a", "b"]
+bandwidth = "10 MB/s"
+latency = "50 us"
+)";
+
+class ShareStrategies : public testing::Test {
+ protected:
+  // One job for each, called a, b, c …; lines of the jobs file.
+  std::string Jobs(const std::vector<std::string>& lines) {
+    EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kCluster).ok());
+    std::string text = "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n";
+    for (size_t k = 0; k < lines.size(); ++k) {
+      text += std::string("[[job]]\nname = \"") + static_cast<char>('a' + k) +
+              "\"\nmodel = \"mlp?layers=4&hidden=48&inputs=" + std::to_string(32 + 8 * k) +
+              "\"\nbatch = 64\nsteps = 16\n" + lines[k] + "\n";
+    }
+    EXPECT_TRUE(WriteFile(folder_ / "jobs.toml", text).ok());
+    return folder_ / "jobs.toml";
+  }
+
+  Json Run(const std::vector<std::string>& lines, const std::string& options) {
+    const Ran ran = RunHeddle("share " + Jobs(lines) + " --run --one-group --json --dir " +
+                              (folder_ / "run") + " " + options);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    Result<Json> json = ParseJson(ran.out, "share");
+    EXPECT_TRUE(json.ok()) << ran.out;
+    return json.ok() ? std::move(json).value() : Json{{"hashes_equal", false}};
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(ShareStrategies, PipelinesAndSpmdPlansShare) {
+  const Json json = Run({"strategy = \"1f1b\"\nmicrobatches = 4", "strategy = \"spmd\"",
+                         "strategy = \"pipeline\"\nmicrobatches = 2"},
+                        "");
+  EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+  EXPECT_EQ(json["jobs"].size(), 3U);
+}
+
+TEST_F(ShareStrategies, ParameterServersShareWithAllReduce) {
+  const Json json = Run({"sync = \"ps\"", "compress = \"fp16\"", "sync = \"ps\""}, "");
+  EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+}
+
+TEST_F(ShareStrategies, AsynchronousAndLocalJobsShare) {
+  const Json json = Run({"strategy = \"async\"", "strategy = \"local\"", "strategy = \"dp\""}, "");
+  EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+}
+
+// LocalSGD averages its weights: a hash while they are on their way would be of neither.
+TEST_F(ShareStrategies, LocalJobsTakeTurnsInOneOrder) {
+  const Json json = Run({"strategy = \"local\"", "strategy = \"local\""}, "");
+  EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+}
+
+TEST_F(ShareStrategies, AnEmulatedNetworkGivesOutTickets) {
+  const Json json =
+      Run({"strategy = \"gpipe\"\nmicrobatches = 2", "strategy = \"dp\""}, "--emulate --dilate 8");
+  EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+  EXPECT_TRUE(json["emulated"]);
+  // Forward, backward and update of one device, and its messages: at least that many.
+  EXPECT_GT(json["deadlines"].get<int64_t>(), 16 * 4);
+  // Nothing is faster than the model allows, however busy this machine is.
+  for (const Json& job : json["jobs"]) EXPECT_GE(job["slowdown"].get<double>(), 0.95);
+}
+
+TEST_F(ShareStrategies, TogetherOnAnEmulatedNetwork) {
+  const Json json = Run({"sync = \"ps\"", "strategy = \"dp\""}, "--emulate --dilate 8 --together");
+  EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+}
+
+}  // namespace
+}  // namespace heddle
