@@ -27,6 +27,7 @@ import queue
 import runpy
 import sys
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -211,18 +212,8 @@ class _Network(threading.Thread):
                 self._seat.call("await_network", place)
                 result = work()
             except Exception as error:  # goes to whoever waits for the sum
-                result = self._explained(error)
+                result = error
             future.set_result(result)
-
-    def _explained(self, error):
-        """The loss of a peer, in the words of the share, if it knows."""
-        if isinstance(error, ShareError):
-            return error
-        try:
-            self._seat.call("check")
-        except ShareError as struck:
-            return ShareError(f"{struck} ({error})")
-        return error
 
 
 class SharedDevice:
@@ -290,8 +281,16 @@ class SharedDevice:
             self.end_turn()
         return future
 
-    def fail(self, why):
-        self._seat.call("fail", why.encode())
+    def explain(self, error):
+        """The share's own words, if the job was struck. Otherwise the job fails with this error."""
+        for _ in range(10):  # the connections of a process end a little before it does
+            try:
+                self._seat.call("check")
+            except ShareError as struck:
+                return struck
+            time.sleep(0.05)
+        self._seat.call("fail", f"{type(error).__name__}: {error}".encode())
+        return error
 
     def close(self):
         """The rank is done. If messages are still under way, only the seat is given back."""
@@ -452,9 +451,10 @@ def _run(script):
     try:
         script()
     except Exception as error:
-        if _shared is not None and not isinstance(error, ShareError):
-            _shared.fail(f"{type(error).__name__}: {error}")
-        raise
+        why = error if _shared is None or isinstance(error, ShareError) else _shared.explain(error)
+        if why is error:
+            raise
+        raise why from error
     finally:
         _close()
 

@@ -145,6 +145,13 @@ class ShareTest(unittest.TestCase):
         self.end_well(other)
         self.assert_same_hashes(other, alone, steps)
 
+    def test_ranks_of_a_script_that_fails_say_why(self):
+        job = self.start_shared("job", 2, "--steps", "100000", "--fail-at", "3")
+        self.assertNotIn(0, job.await_end())
+        self.assertIn("ValueError: no more data", job.errors(1))
+        self.assertIn("job job: was struck from the share: rank 1 failed: ValueError: no more data",
+                      job.errors(0))
+
     # Three: multiplying by a third is not dividing by three.
     def test_bits_are_the_same_with_three_ranks_and_other_ways_to_use_ddp(self):
         ways = (("--accumulate", "2", "--evaluate"), ("--bucket-views", "--keep-gradients"),

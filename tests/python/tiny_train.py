@@ -28,6 +28,7 @@ def arguments():
     parser.add_argument("--keep-gradients", action="store_true")
     parser.add_argument("--compress", action="store_true")
     parser.add_argument("--evaluate", action="store_true")
+    parser.add_argument("--fail-at", type=int, default=-1)
     return parser.parse_args()
 
 
@@ -75,6 +76,8 @@ def train(rank, options):
                 dist.all_reduce(loss)
                 model.train()
             print(step, hash_of(model), file=out)
+            if step == options.fail_at and rank == 1:
+                raise ValueError("no more data")
 
 
 def run(rank, ranks, options):
