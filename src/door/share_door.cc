@@ -97,8 +97,8 @@ heddle::Result<int64_t> EndTurn(heddle_share_seat& seat) {
   const heddle::Grant grant = *seat.grant;
   seat.grant.reset();
   if (seat.board.Release(seat.job, seat.rank, grant)) return 0;
-  return seat.board.Check(seat.job).ok() ? heddle::Result<int64_t>(0)  // it rested
-                                         : seat.board.Check(seat.job).error();
+  HEDDLE_RETURN_IF_ERROR(seat.board.Check(seat.job));
+  return 0;  // it rested
 }
 
 heddle::Result<int64_t> LeaveSeat(heddle_share_seat& seat) {
