@@ -272,7 +272,8 @@ void Board::Leave(int32_t j, int32_t rank) {
 Status Board::AwaitStart(int32_t j, double patience) {
   constexpr int64_t kPause = 20'000'000;
   const int64_t end = BoardNow() + Nanoseconds(patience);
-  std::atomic<uint32_t>& word = token(device_of(j, 0)).changes;
+  // Any device's: a start wakes them all, and those of ranks that have not come are not known.
+  std::atomic<uint32_t>& word = token(0).changes;
   while (true) {
     const uint32_t seen = word.load();
     const JobState now = state(j);

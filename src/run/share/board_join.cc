@@ -222,6 +222,7 @@ Result<bool> Board::Resume(int32_t j, int32_t rank, const Grant& grant) {
 
 void Board::TakePlaceEverywhere(int32_t j, int64_t turn) {
   const Lock lock(*this);
+  if (!Alive(j)) return;  // before its start not all devices are known
   for (int32_t rank = 0; rank < job(j).ranks; ++rank) {
     TakePlaceIn(m().node_of[static_cast<size_t>(device_of(j, rank))], j, turn);
   }

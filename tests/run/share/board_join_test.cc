@@ -69,7 +69,8 @@ TEST(BoardJoin, RefusalsNameTheRemedy) {
 
 TEST(BoardJoin, WhoWaitsForAllRanksGivesUp) {
   Board board = MakeBoard();
-  const int32_t job = board.Join(Entry("a", 0, 2)).value();
+  const int32_t job = board.Join(Entry("a", 1, 2)).value();
+  board.TakePlaceEverywhere(job, 0);  // too early: nothing happens
   const Status status = board.AwaitStart(job, 0.01);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().what.find("not all of its 2 ranks came"), std::string::npos);
