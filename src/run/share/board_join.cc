@@ -135,7 +135,8 @@ Result<int32_t> Board::MakeJob(const RankEntry& entry) {
   record.token_lease = Nanoseconds(entry.token_lease);
   record.network_lease = Nanoseconds(entry.network_lease);
   record.rest_after = Nanoseconds(entry.rest_after);
-  m().member[static_cast<size_t>(*number)] = {false, kNever, 1, 1, 0};
+  m().member[static_cast<size_t>(*number)] = {.active = false, .left = kNever};
+  m().turn_job[static_cast<size_t>(*number)] = {};
   record.state = JobState::kJoining;
   m().jobs = std::max(m().jobs, *number + 1);
   return *number;
