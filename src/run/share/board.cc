@@ -49,12 +49,26 @@ int64_t BoardNow() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-Result<Board> Board::Create(const BoardShape& shape) {
-  const auto devices = static_cast<int32_t>(shape.node_of.size());
-  if (devices > kMostSharedDevices) {
-    return BadInput("share", fmt::format("{} devices are too many", devices),
+Status Board::CheckShape(const BoardShape& shape) {
+  if (shape.node_of.size() > kMostSharedDevices) {
+    return BadInput("share", fmt::format("{} devices are too many", shape.node_of.size()),
                     fmt::format("at most {}", kMostSharedDevices));
   }
+  return Ok();
+}
+
+BoardMemory* Board::Lay(void* memory, const BoardShape& shape) {
+  auto* board = new (memory) BoardMemory;
+  InitMutex(&board->mutex);
+  board->order = shape.order;
+  board->switch_cost = shape.switch_cost;
+  board->devices = static_cast<int32_t>(shape.node_of.size());
+  std::copy(shape.node_of.begin(), shape.node_of.end(), board->node_of.begin());
+  return board;
+}
+
+Result<Board> Board::Create(const BoardShape& shape) {
+  HEDDLE_RETURN_IF_ERROR(CheckShape(shape));
   const std::string name = fmt::format("/heddle-board-{}-{}", getpid(), BoardNow());
   const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
   if (file < 0) return NoMemory("shm_open");
@@ -68,14 +82,8 @@ Result<Board> Board::Create(const BoardShape& shape) {
   void* memory = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (memory == MAP_FAILED) return NoMemory("mmap");
-  auto* board = new (memory) BoardMemory;
-  InitMutex(&board->mutex);
-  board->order = shape.order;
-  board->switch_cost = shape.switch_cost;
-  board->devices = devices;
-  std::copy(shape.node_of.begin(), shape.node_of.end(), board->node_of.begin());
   return Board(std::shared_ptr<BoardMemory>(
-      board, [](BoardMemory* mapped) { munmap(mapped, sizeof(BoardMemory)); }));
+      Lay(memory, shape), [](BoardMemory* mapped) { munmap(mapped, sizeof(BoardMemory)); }));
 }
 
 // --- Dead and hung jobs
@@ -138,7 +146,10 @@ void Board::SweepLocked() {
   const int64_t now = BoardNow();
   if (now - m().last_sweep < kPause) return;
   m().last_sweep = now;
-  for (int32_t j = 0; j < m().jobs; ++j) Examine(j);
+  for (int32_t j = 0; j < m().jobs; ++j) {
+    Examine(j);
+    if (IsAway(j, now)) Rest(j);
+  }
   LookAtLeases(now);
 }
 
@@ -200,15 +211,19 @@ int64_t Board::Activate(std::span<const int32_t> jobs) {
   const Lock lock(*this);
   // The end of the sequence: beyond every turn that was given on any device.
   for (const int32_t j : jobs) {
-    JobRecord& record = job(j);
-    if (record.state != JobState::kJoining) continue;
-    record.first_turn = m().scheduled;
-    record.began = BoardNow();
-    record.state = JobState::kRunning;
-    m().member[static_cast<size_t>(j)].active = true;
+    if (job(j).state == JobState::kJoining) Start(j);
   }
   WakeAll();
   return m().scheduled;
+}
+
+void Board::Start(int32_t j) {
+  JobRecord& record = job(j);
+  record.first_turn = m().scheduled;
+  record.idle_since = BoardNow();
+  if (record.began == 0) record.began = record.idle_since;
+  record.state = JobState::kRunning;
+  m().member[static_cast<size_t>(j)].active = true;
 }
 
 void Board::Enter(int32_t j, int32_t rank) {
@@ -241,22 +256,30 @@ void Board::Leave(int32_t j, int32_t rank) {
 // --- Tokens
 // ---------------------------------------------------------------------------------------
 
-Status Board::AwaitStart(int32_t j) {
+Status Board::AwaitStart(int32_t j, double patience) {
   constexpr int64_t kPause = 20'000'000;
-  std::atomic<uint32_t>& word = token(device_of(j, 0)).changes;
+  const int64_t end = BoardNow() + Nanoseconds(patience);
+  // Any device's: a start wakes them all, and those of ranks that have not come are not known.
+  std::atomic<uint32_t>& word = token(0).changes;
   while (true) {
     const uint32_t seen = word.load();
     const JobState now = state(j);
     if (now == JobState::kRunning) return Ok();
     if (now != JobState::kJoining) return Gone(j);
-    WaitForChange(word, seen, kPause);
+    if (WaitForChange(word, seen, kPause)) continue;
+    Sweep();
+    if (BoardNow() > end) {
+      return Error{ErrorKind::kRunFailed, "job " + name(j),
+                   fmt::format("not all of its {} ranks came within {:.3g} s", ranks(j), patience),
+                   "start them all on this host, with the same share and job"};
+    }
   }
 }
 
 bool Board::HasDevice(int32_t j, int32_t device) const {
   const JobRecord& record = job(j);
   return std::any_of(record.rank.begin(), record.rank.begin() + record.ranks,
-                     [&](const RankRecord& rank) { return rank.device == device; });
+                     [&](const RankRecord& r) { return r.device == device && !r.left; });
 }
 
 // When a job has come, has had its last turn or is dead, the order becomes that of the jobs there
@@ -295,7 +318,8 @@ int32_t Board::NextOn(int32_t device) {
   t.turn = std::max(t.turn, m().scheduled - kSequenceKept);
   for (; t.turn < m().scheduled; ++t.turn) {
     const int32_t next = m().sequence[static_cast<size_t>(t.turn % kSequenceKept)];
-    if (Alive(next) && HasDevice(next, device)) return next;
+    // A turn before its first was of another job of that number, or passed while it rested.
+    if (Alive(next) && t.turn >= job(next).first_turn && HasDevice(next, device)) return next;
   }
   return -1;
 }
@@ -322,6 +346,8 @@ bool Board::IsNext(int32_t j, int32_t rank, Token& t) {
 
 std::optional<Grant> Board::Grab(int32_t j, int32_t rank) {
   Token& t = token(device_of(j, rank));
+  if (!m().member[static_cast<size_t>(j)].active) Start(j);  // it rested
+  job(j).idle_since = BoardNow();
   if (!IsNext(j, rank, t)) return std::nullopt;
   if (m().order == TurnOrder::kArrival) {
     std::copy(t.line.begin() + 1, t.line.begin() + t.in_line, t.line.begin());
@@ -330,6 +356,7 @@ std::optional<Grant> Board::Grab(int32_t j, int32_t rank) {
   StartTurn(j, rank, t);
   t.owner_rank = rank;
   ++t.generation;
+  job(j).rank[static_cast<size_t>(rank)].computing = true;
   t.owner = j;
   return Grant{t.generation, t.turn};
 }
@@ -352,6 +379,8 @@ Result<std::optional<Grant>> Board::TryAcquire(int32_t j, int32_t rank) {
 bool Board::Release(int32_t j, int32_t rank, const Grant& grant) {
   const Lock lock(*this);
   Token& t = token(device_of(j, rank));
+  job(j).rank[static_cast<size_t>(rank)].computing = false;
+  job(j).idle_since = BoardNow();
   if (t.owner != j || t.generation != grant.generation) return false;
   EndTurn(j, rank, t);
   ++t.generation;

@@ -47,6 +47,15 @@ struct JobEntry {
   double lease = 0;  // seconds that it may keep others waiting; 0: by what it should take (lease.h)
 };
 
+// One rank of a job whose processes come by themselves. All its ranks say the same of the job.
+struct RankEntry {
+  std::string job;
+  int32_t rank = 0, ranks = 1;
+  int32_t device = 0, node = 0;
+  double lease = 60;      // seconds that it may keep others waiting; nobody beats for it
+  double rest_after = 1;  // seconds without work or messages, after which others go first
+};
+
 // The right to compute on a device until released, or until the lease ends.
 struct Grant {
   int64_t generation = -1;
@@ -59,6 +68,9 @@ int64_t BoardNow();
 class Board {
  public:
   static Result<Board> Create(const BoardShape& shape);
+  // For processes that are no relatives: the board of that name on this host. The first to come
+  // makes it, the last to go removes it; one that was left by the dead is replaced.
+  static Result<Board> Open(const std::string& name, const BoardShape& shape);
 
   // --- The launcher's ---------------------------------------------------------------------------
 
@@ -78,7 +90,8 @@ class Board {
   void Beat(int32_t job, int32_t rank, int64_t starved = 0);
   void Leave(int32_t job, int32_t rank);  // when the last rank has left, so has the job
   // Blocks until the job takes part. An error once it is dead, as in all that follow.
-  Status AwaitStart(int32_t job);
+  // Also an error if that takes more than so many seconds.
+  Status AwaitStart(int32_t job, double patience = 1e9);
   Result<Grant> Acquire(int32_t job, int32_t rank);
   // One look, no waiting: nothing if another is first.
   Result<std::optional<Grant>> TryAcquire(int32_t job, int32_t rank);
@@ -98,6 +111,20 @@ class Board {
   Lease NetworkLease(int32_t job) const;
   bool HasOutstayed(int32_t job, const Lease& lease) const;
 
+  // --- Of processes that come by themselves -----------------------------------------------------
+
+  // Adds the job with its first rank, enters, and starts the job with its last rank. A job that
+  // does nothing for a while rests: its turns pass until one of its ranks asks for the device.
+  Result<int32_t> Join(const RankEntry& entry);
+  void Pause(int32_t job, int32_t rank);  // keeps the device, but does not work now
+  // Works again. False if it rested in the meantime: it must acquire anew.
+  Result<bool> Resume(int32_t job, int32_t rank, const Grant& grant);
+  // A place on each of the job's nodes at once: all of them queue jobs in one order, also where
+  // turns do not follow one.
+  void TakePlaceEverywhere(int32_t job, int32_t rank, int64_t turn);
+  // Looks after the job's processes now; an error if it is dead.
+  Status Check(int32_t job);
+
   // --- For those who look -----------------------------------------------------------------------
 
   JobState state(int32_t job) const;
@@ -113,10 +140,13 @@ class Board {
   int64_t posted(int32_t job,
                  int32_t rank) const;  // the last turn it queued for the network, or -1
   int32_t ranks(int32_t job) const;
+  int32_t CountRunning() const;
 
  private:
   class Lock;
   explicit Board(std::shared_ptr<BoardMemory> memory) : memory_(std::move(memory)) {}
+  static Status CheckShape(const BoardShape& shape);
+  static BoardMemory* Lay(void* memory, const BoardShape& shape);
   BoardMemory& m() const { return *memory_; }
   JobRecord& job(int32_t j) const { return m().job[static_cast<size_t>(j)]; }
   Token& token(int32_t device) const { return m().token[static_cast<size_t>(device)]; }
@@ -129,6 +159,16 @@ class Board {
   Error Gone(int32_t j) const;
   void Repair();
   void Strike(int32_t j, const std::string& why);
+  void Start(int32_t j);
+  Status CheckEntry(const RankEntry& entry) const;
+  std::optional<int32_t> FindJob(const std::string& name) const;
+  Result<int32_t> MakeJob(const RankEntry& entry);
+  std::optional<int32_t> FreeNumber();
+  bool IsGone(int32_t j) const;
+  void Clear(int32_t j);
+  bool HasPlace(int32_t j) const;
+  bool IsAway(int32_t j, int64_t now) const;
+  void Rest(int32_t j);
   void Examine(int32_t j);
   void SweepLocked();
   void LookAtLeases(int64_t now);
@@ -141,6 +181,7 @@ class Board {
   void EndTurn(int32_t j, int32_t rank, Token& t);
   void LearnExchange(int32_t j, const Place& place);
   void RefreshHead(NetworkQueue& queue);
+  void TakePlaceIn(int32_t node, int32_t j, int64_t turn);
   Place* FindPlace(NetworkQueue& queue, int32_t j, int64_t turn);
   bool Grow(int32_t device);
   void KeepCycle();

@@ -23,12 +23,16 @@ int64_t StarvedRanks(const JobRecord& record) {
   return sum;
 }
 
+int64_t LastBeat(const JobRecord& record, const RankRecord& rank) {
+  return record.beats ? rank.last_beat.load() : BoardNow();
+}
+
 // The last moment at which all ranks had given a sign of life.
 int64_t LastBeats(const JobRecord& record) {
-  int64_t last = INT64_MAX;
+  int64_t last = record.beats ? INT64_MAX : BoardNow();
   for (int32_t r = 0; r < record.ranks; ++r) {
     const RankRecord& rank = record.rank[static_cast<size_t>(r)];
-    if (!rank.left) last = std::min(last, rank.last_beat.load());
+    if (!rank.left) last = std::min(last, LastBeat(record, rank));
   }
   return last;
 }
@@ -98,8 +102,9 @@ void Board::LookAtLeases(int64_t now) {
 
 void Board::LookAtHolder(int32_t device) {
   const Token& t = token(device);
-  const RankRecord& holder = job(t.owner).rank[static_cast<size_t>(t.owner_rank)];
-  if (!IsOver(t.lease, holder.starved, holder.last_beat)) return;
+  const JobRecord& record = job(t.owner);
+  const RankRecord& holder = record.rank[static_cast<size_t>(t.owner_rank)];
+  if (!IsOver(t.lease, holder.starved, LastBeat(record, holder))) return;
   Strike(t.owner, fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
                               t.owner_rank, device, InSeconds(t.lease.time)));
 }
@@ -123,7 +128,7 @@ void Board::LookForTheNext(int32_t device, int64_t now) {
     const bool cold = rank->turns > 0 && rank->turns <= kColdTurns;
     t.awaited = NewLease(j, record.coming, cold, rank->starved, now);
     t.awaited_turn = t.turn;
-  } else if (IsOver(t.awaited, rank->starved, rank->last_beat)) {
+  } else if (IsOver(t.awaited, rank->starved, LastBeat(record, *rank))) {
     Strike(j,
            fmt::format("rank {} hangs: it did not come for its turn on device {} within {:.3g} s",
                        rank - record.rank.begin(), device, InSeconds(t.awaited.time)));

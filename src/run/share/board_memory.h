@@ -19,6 +19,10 @@ inline constexpr int32_t kMostSharedDevices = 64;  // also ranks of a job, and n
 inline constexpr int64_t kSequenceKept = 4096;     // turns; devices are never that far apart
 inline constexpr int64_t kPlacesKept = 256;        // in a node's queue
 
+// Goes up with every change of the records below: boards that are found by name may be of another
+// build.
+inline constexpr uint32_t kBoardLayout = 1;
+
 enum class JobState : int32_t {
   kAbsent,
   kJoining,  // its processes are getting ready
@@ -31,8 +35,9 @@ struct RankRecord {
   pid_t pid = 0;  // 0: has not come, or has left
   int32_t device = -1;
   bool ready = false, left = false;
-  int64_t turns = 0;    // that it has had
-  int64_t posted = -1;  // the last turn for which it took a place in the network's queue
+  bool computing = false;  // has its device and works on it
+  int64_t turns = 0;       // that it has had
+  int64_t posted = -1;     // the last turn for which it took a place in the network's queue
   std::atomic<int64_t> beats{0};
   std::atomic<int64_t> last_beat{0};  // nanoseconds
   std::atomic<int64_t> starved{0};    // nanoseconds in which it could not run, though it wanted to
@@ -45,7 +50,10 @@ struct JobRecord {
   int64_t first_turn = -1;
   int64_t began = 0, ended = 0;  // nanoseconds
   int64_t lease = 0;             // nanoseconds; 0: by its habits
+  bool beats = true;             // false: leases end by the clock alone
   Habit turns, network, coming;  // holding a device, exchanging, being late for a turn
+  int64_t rest_after = 0;        // nanoseconds of doing nothing; 0: never
+  int64_t idle_since = 0;        // the last time it was seen to do something
   std::array<RankRecord, kMostSharedDevices> rank;
   std::array<char, 512> why{};
 };

@@ -34,14 +34,10 @@ Place* Board::FindPlace(NetworkQueue& queue, int32_t j, int64_t turn) {
   return nullptr;
 }
 
-void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
-  const Lock lock(*this);
-  NetworkQueue& queue = network_of(j, rank);
-  if (!Alive(j)) return;
-  job(j).rank[static_cast<size_t>(rank)].posted = turn;
-  if (FindPlace(queue, j, turn) != nullptr) return;
+void Board::TakePlaceIn(int32_t node, int32_t j, int64_t turn) {
+  NetworkQueue& queue = m().network[static_cast<size_t>(node)];
+  if (!Alive(j) || FindPlace(queue, j, turn) != nullptr) return;
   HEDDLE_CHECK(queue.tail - queue.head < kPlacesKept);
-  const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
   const JobRecord& record = job(j);
   const auto here = std::count_if(record.rank.begin(), record.rank.begin() + record.ranks,
                                   [&](const RankRecord& other) {
@@ -51,6 +47,12 @@ void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
       j, turn, static_cast<int32_t>(here), 0, {}};
   ++queue.tail;
   RefreshHead(queue);
+}
+
+void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
+  const Lock lock(*this);
+  job(j).rank[static_cast<size_t>(rank)].posted = turn;
+  TakePlaceIn(m().node_of[static_cast<size_t>(device_of(j, rank))], j, turn);
 }
 
 Status Board::AwaitPlace(int32_t j, int32_t rank, int64_t turn) {
@@ -70,6 +72,7 @@ void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
   if (place == nullptr) return;  // of a job that was struck
   LearnExchange(j, *place);
   ++place->done;
+  job(j).idle_since = BoardNow();
   RefreshHead(queue);
 }
 

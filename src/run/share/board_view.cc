@@ -1,5 +1,7 @@
 // What the board shows of its jobs.
 
+#include <algorithm>
+
 #include "run/share/board_lock.h"
 
 namespace heddle {
@@ -39,6 +41,12 @@ bool Board::has_left(int32_t j, int32_t rank) const {
 int64_t Board::posted(int32_t j, int32_t rank) const {
   const Lock lock(*this);
   return job(j).rank[static_cast<size_t>(rank)].posted;
+}
+int32_t Board::CountRunning() const {
+  const Lock lock(*this);
+  return static_cast<int32_t>(
+      std::count_if(m().job.begin(), m().job.begin() + m().jobs,
+                    [](const JobRecord& r) { return r.state == JobState::kRunning; }));
 }
 int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
 std::vector<pid_t> Board::pids(int32_t j) const {
