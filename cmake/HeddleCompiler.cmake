@@ -51,10 +51,12 @@ if(HEDDLE_LTO)
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
 endif()
 
-# Speed of the build: compiled files from the cache, and the fastest linker at hand.
+# Speed of the build: compiled files from the cache, and the fastest linker at hand. The cache keeps
+# files with precompiled headers only if it is told that these may name macros and times.
 find_program(HEDDLE_CCACHE ccache)
 if(HEDDLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${HEDDLE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${HEDDLE_CCACHE})
 endif()
 
 include(CheckLinkerFlag)

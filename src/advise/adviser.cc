@@ -20,10 +20,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int64_t kTicksPerBatch = 2;  // a forward and a backward
 
-double SecondsPerBatch(const Plan& plan) {
-  return plan.estimate.iteration_seconds / static_cast<double>(plan.batches_per_iteration());
-}
-
 // A kind of training: the planners that may make its plan, and who stands for it in the race.
 struct Kind {
   std::string name;
@@ -70,7 +66,8 @@ Result<Considered> BestOf(const Kind& kind, const Planning& planning,
       if (best.reason.empty()) best.reason = plan.error().what;
       continue;
     }
-    const bool faster = !best.plan || SecondsPerBatch(plan.value()) < SecondsPerBatch(*best.plan);
+    const bool faster =
+        !best.plan || plan.value().seconds_per_batch() < best.plan->seconds_per_batch();
     if (faster) best.plan = std::move(plan).value();
   }
   return best;
@@ -204,7 +201,7 @@ Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& option
       continue;
     }
     const Interval& batches = progress[next++].batches;
-    const double step = SecondsPerBatch(*one.plan), seconds = step * batches.mean;
+    const double step = one.plan->seconds_per_batch(), seconds = step * batches.mean;
     notes.push_back(fmt::format(
         "{}: {}, {} a batch, {}", one.kind.name, one.plan->strategy, ToText(Seconds{step}),
         std::isinf(seconds) && by_bound ? "no bound is known" : LossText(batches, step)));

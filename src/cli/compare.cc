@@ -27,7 +27,7 @@ struct Row {
 Row RowOf(const std::string& strategy, const Plan& plan) {
   Row row{strategy,
           true,
-          plan.estimate.iteration_seconds / static_cast<double>(plan.batches_per_iteration()),
+          plan.seconds_per_batch(),
           plan.search.planning_seconds,
           0,
           plan.microbatches,

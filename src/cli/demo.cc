@@ -20,11 +20,6 @@
 namespace heddle {
 namespace {
 
-// A round of LocalSGD is many batches; the others have one in an iteration.
-double SecondsPerBatch(const Plan& plan) {
-  return plan.estimate.iteration_seconds / static_cast<double>(plan.batches_per_iteration());
-}
-
 // examples/clusters/mixed4.toml, so that the demo needs no file (a test keeps them equal).
 constexpr char kCluster[] =
     R"toml(# Two nodes with different devices and one slow link between them: the example of the design.
@@ -70,7 +65,7 @@ Result<std::vector<Plan>> PlansByTime(const Planning& planning) {
   }
   if (plans.empty()) return Infeasible("demo", "no strategy fits");
   std::stable_sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
-    return SecondsPerBatch(a) < SecondsPerBatch(b);
+    return a.seconds_per_batch() < b.seconds_per_batch();
   });
   return plans;
 }
@@ -145,7 +140,7 @@ Status Run(bool only_plan, const Terminal& terminal) {
     json["compared"] = Json::array();
     for (const Plan& plan : plans) {
       json["compared"].push_back(
-          {{"strategy", plan.strategy}, {"iteration_seconds", SecondsPerBatch(plan)}});
+          {{"strategy", plan.strategy}, {"iteration_seconds", plan.seconds_per_batch()}});
     }
     terminal.PrintJson(json);
     return Ok();
@@ -155,7 +150,7 @@ Status Run(bool only_plan, const Terminal& terminal) {
       static_cast<double>(planning.graph.parameter_count()) / 1e6, options.batch));
   TextTable table({{"strategy"}, {"iteration", Align::kRight}, {"samples/s", Align::kRight}});
   for (const Plan& plan : plans) {
-    const double seconds = SecondsPerBatch(plan);
+    const double seconds = plan.seconds_per_batch();
     table.AddRow({plan.strategy, ToText(Seconds{seconds}),
                   fmt::format("{:.0f}", static_cast<double>(options.batch) / seconds)},
                  &plan == &best ? Tone::kGood : Tone::kPlain);

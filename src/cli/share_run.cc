@@ -22,14 +22,11 @@ Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profil
   config.profile = profile;
   config.steps = job.spec.steps;
   config.weight = job.spec.weight;
+  config.times = job.times;
   config.plan = fmt::format("{}/plans/{}.json", directory, job.spec.name);
   HEDDLE_RETURN_IF_ERROR(MakeDirectories(directory + "/plans"));
   HEDDLE_RETURN_IF_ERROR(WriteFile(config.plan, PlanToJson(job.plan).dump(2) + "\n"));
   return config;
-}
-
-TurnOrder OrderOf(ShareOrder order) {
-  return order == ShareOrder::kDeficit ? TurnOrder::kDeficit : TurnOrder::kRotation;
 }
 
 std::string NewDirectory() { return fmt::format("runs/share-{}", std::time(nullptr)); }
@@ -65,8 +62,9 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
     return BadInput(config.directory, "a share runs there, or was ended by force",
                     "choose another --dir, or remove its share.json");
   }
-  config.order = ParseTurnOrder(flags.order).value_or(OrderOf(inputs.file.share.order));
+  config.order = ParseTurnOrder(flags.order).value_or(inputs.file.share.order);
   config.manner = flags.together ? ShareManner::kTogether : ShareManner::kTurns;
+  config.switch_cost = inputs.file.share.switch_cost;
   config.serial = !flags.no_serial;
   config.emulate = flags.emulate;
   config.dilate = flags.dilate;

@@ -166,6 +166,7 @@ Json GroupJson(const ShareInputs& inputs, const ShareGroup& group,
   for (const int32_t place : group.sequence) {
     json["sequence"].push_back(NameOfJob(inputs, group.jobs[static_cast<size_t>(place)]));
   }
+  json["notes"] = group.notes;
   json["use"] = UseJson(group.use);
   json["memory"] = Json::array();
   for (size_t d = 0; d < group.memory.size(); ++d) {
@@ -214,6 +215,9 @@ std::string ShareText(const ShareInputs& inputs, const SharePlan& plan,
   }
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     if (plan.groups[g].jobs.size() < 2) continue;
+    for (const std::string& note : plan.groups[g].notes) {
+      text += "\n" + Wrapped(fmt::format("Note: {}.", note), terminal.width);
+    }
     text += "\n" + Picture(plan.groups[g], terminal);
     if (baselines.empty()) continue;
     text += "\n" + BaselineTable(baselines[g], inputs, plan.groups[g], terminal);

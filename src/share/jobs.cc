@@ -20,6 +20,7 @@ constexpr int64_t kMostMicrobatches = 1 << 16;
 constexpr int64_t kMostSteps = 1LL << 40;
 constexpr int64_t kMostPriority = 1 << 20;
 constexpr double kMostWeight = 1e6;
+constexpr double kMostSlowdown = 1e6;
 constexpr size_t kLongestName = 64;
 
 // A word of a file and what it means.
@@ -28,8 +29,8 @@ struct Named {
   std::string_view name;
   T value;
 };
-constexpr Named<ShareOrder> kOrders[] = {{"rotation", ShareOrder::kRotation},
-                                         {"deficit", ShareOrder::kDeficit}};
+constexpr Named<TurnOrder> kOrders[] = {{"rotation", TurnOrder::kRotation},
+                                        {"deficit", TurnOrder::kDeficit}};
 constexpr Named<bool> kCompressed[] = {{"fp16", true}};
 constexpr Named<DType> kDTypes[] = {
     {"fp32", DType::kF32}, {"bf16", DType::kBf16}, {"fp16", DType::kF16}, {"fp64", DType::kF64}};
@@ -38,14 +39,6 @@ constexpr Named<DType> kDTypes[] = {
 constexpr std::string_view kPlanningFields[] = {
     "model", "batch",         "strategy",       "microbatches", "dtype", "optimizer", "clip",
     "links", "profile_batch", "profile_device", "versions",     "sync",  "compress"};
-
-template <class T, size_t kCount>
-std::string_view NameIn(const Named<T> (&names)[kCount], T value) {
-  for (const Named<T>& named : names) {
-    if (named.value == value) return named.name;
-  }
-  return "?";
-}
 
 // The field as one of the names, if it is there.
 template <class T, class U, size_t kCount>
@@ -195,8 +188,8 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
   HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "weight", {0, kMostWeight, true}, job.weight));
   HEDDLE_RETURN_IF_ERROR(ReadInt(field, "priority", -kMostPriority, kMostPriority, job.priority));
   if (field.Has("tolerated_slowdown")) {
-    HEDDLE_RETURN_IF_ERROR(
-        ReadNumber(field, "tolerated_slowdown", {1, 1e6}, job.tolerated_slowdown.emplace()));
+    HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "tolerated_slowdown", {1, kMostSlowdown},
+                                      job.tolerated_slowdown.emplace()));
   }
   HEDDLE_RETURN_IF_ERROR(ReadBool(field, "overlap", job.overlap));
   return job;
@@ -215,11 +208,14 @@ Status ReadLease(const JsonField& field, ShareOptions& share) {
 Status ReadShare(const JsonField& root, ShareOptions& share) {
   if (!root.Has("share")) return Ok();
   HEDDLE_ASSIGN(const JsonField field, root.Object("share"));
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"switch", "minimum_gain", "order", "lease"}));
+  HEDDLE_RETURN_IF_ERROR(
+      field.OnlyKeys({"switch", "minimum_gain", "most_slowdown", "order", "lease"}));
   if (field.Has("switch")) {
     HEDDLE_ASSIGN(share.switch_cost, field.SecondsOf("switch"));
   }
   HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "minimum_gain", {0, 1}, share.minimum_gain));
+  HEDDLE_RETURN_IF_ERROR(
+      ReadNumber(field, "most_slowdown", {1, kMostSlowdown}, share.most_slowdown));
   HEDDLE_RETURN_IF_ERROR(ReadLease(field, share));
   return ReadChoice(field, "order", kOrders, share.order);
 }
@@ -263,8 +259,6 @@ Result<JobsFile> ReadJobs(const JsonField& root, const std::string& file) {
 }
 
 }  // namespace
-
-std::string_view NameOf(ShareOrder order) { return NameIn(kOrders, order); }
 
 Result<JobsFile> ParseJobs(const std::string& text, const std::string& file) {
   HEDDLE_ASSIGN(const Json json, ParseToml(text, file));

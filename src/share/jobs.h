@@ -18,17 +18,11 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "plan/planning.h"
+#include "turns/turn_order.h"
 
 namespace heddle {
 
 inline constexpr char kJobsSchema[] = "heddle.jobs/1";
-
-// Who computes next on a device.
-enum class ShareOrder : uint8_t {
-  kRotation,  // each job once, in the order of the file
-  kDeficit,   // weighted deficit round robin, from modelled seconds
-};
-std::string_view NameOf(ShareOrder order);
 
 struct JobSpec {
   std::string name;
@@ -43,9 +37,10 @@ struct JobSpec {
 };
 
 struct ShareOptions {
-  Seconds switch_cost;         // each time a device goes over to another job
-  double minimum_gain = 0.03;  // sharing that wins less is left
-  ShareOrder order = ShareOrder::kRotation;
+  Seconds switch_cost;                     // each time a device goes over to another job
+  double minimum_gain = 0.03;              // sharing that wins less is left
+  double most_slowdown = 4;                // of a job that states no tolerated_slowdown
+  TurnOrder order = TurnOrder::kRotation;  // or kDeficit
   Seconds lease;  // that a job may keep the others waiting in a run; 0: by what its turns take
 };
 

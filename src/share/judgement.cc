@@ -39,9 +39,11 @@ Objection ObjectToSlowdown(const ShareInputs& inputs, const std::vector<size_t>&
   for (size_t k = 0; k < jobs.size(); ++k) {
     const JobSpec& spec = inputs.jobs[jobs[k]].spec;
     const double slowdown = judgement.slowdown[k];
-    if (!spec.tolerated_slowdown || slowdown <= *spec.tolerated_slowdown + kAlmost) continue;
-    return fmt::format("a step of {} would take {:.2f} times as long as alone; it tolerates {:.2f}",
-                       spec.name, slowdown, *spec.tolerated_slowdown);
+    const double most = spec.tolerated_slowdown.value_or(inputs.file.share.most_slowdown);
+    if (slowdown <= most + kAlmost) continue;
+    return fmt::format("a step of {} would take {:.2f} times as long as alone; {} {:.2f}",
+                       spec.name, slowdown,
+                       spec.tolerated_slowdown ? "it tolerates" : "most_slowdown is", most);
   }
   return std::nullopt;
 }
@@ -133,7 +135,7 @@ std::vector<Seconds> ModelPace(const ShareInputs& inputs, const std::vector<size
   const ShareOptions& share = inputs.file.share;
   const bool turns =
       std::all_of(jobs.begin(), jobs.end(), [&](size_t j) { return inputs.jobs[j].whole_turns; });
-  if (turns && share.order == ShareOrder::kRotation) {
+  if (turns && share.order == TurnOrder::kRotation) {
     return std::vector<Seconds>(jobs.size(), BestPeriod(times, share.switch_cost));
   }
   std::vector<Seconds> pace;

@@ -11,7 +11,7 @@
 #include "program/segment_cost.h"
 #include "program/unroll.h"
 #include "share/jobs.h"
-#include "share/period_model.h"
+#include "turns/period_model.h"
 
 namespace heddle {
 

@@ -8,12 +8,10 @@
 
 #include "share/grouping.h"
 #include "share/judgement.h"
-#include "simulate/turn_sequence.h"
+#include "turns/turn_cycle.h"
 
 namespace heddle {
 namespace {
-
-constexpr int kLongestSequence = 32;
 
 class Sharer {
  public:
@@ -64,8 +62,54 @@ class Sharer {
     HEDDLE_ASSIGN(JointSimulation simulation, SimulateGroup(group, /*keep_events=*/true));
     group.period = simulation.cycle;
     group.timeline = std::move(simulation.timeline);
+    HEDDLE_RETURN_IF_ERROR(NoteWaiting(group));
     plan_.groups.push_back(std::move(group));
     return Ok();
+  }
+
+  // The model's rates know nothing of undivided messages. Says who has much less of them in the
+  // simulation because of one: the same with overlap is simulated, and is faster.
+  Status NoteWaiting(ShareGroup& group) const {
+    constexpr double kMuchLess = 0.8, kFaster = 0.97;
+    const bool fair = inputs_.file.share.order == TurnOrder::kDeficit;
+    if (!fair || group.devices != DeviceSharing::kTurns) return Ok();
+    const std::vector<Seconds> promised = ModelPace(inputs_, group.jobs);
+    for (size_t k = 0; k < group.jobs.size(); ++k) {
+      const Seconds step = group.iteration[k];
+      const double kept = promised[k].value / step.value;
+      const PlannedJob* longest = LongestUndivided(group.jobs, group.jobs[k]);
+      if (kept >= kMuchLess || longest == nullptr) continue;
+      HEDDLE_ASSIGN(const std::vector<Seconds> divided, PaceWithOverlap(group.jobs, *longest));
+      if (divided[k].value > kFaster * step.value) continue;
+      group.notes.push_back(
+          fmt::format("{} has {:.0f}% of the rate that the model promises: it waits behind the "
+                      "undivided all-reduce of {}; overlap = true divides it, and a step takes {} "
+                      "instead of {}",
+                      inputs_.jobs[group.jobs[k]].spec.name, 100 * kept, longest->spec.name,
+                      ToText(divided[k]), ToText(step)));
+    }
+    return Ok();
+  }
+
+  Result<std::vector<Seconds>> PaceWithOverlap(const std::vector<size_t>& jobs,
+                                               const PlannedJob& whole) const {
+    ShareInputs changed = inputs_;
+    HEDDLE_ASSIGN(changed.jobs[static_cast<size_t>(&whole - inputs_.jobs.data())],
+                  WithOverlap(whole, true));
+    return Sharer(changed).SimulatedPace(jobs);
+  }
+
+  // The job whose gradients go all at once and take longest, if that is longer than those of `job`.
+  const PlannedJob* LongestUndivided(const std::vector<size_t>& jobs, size_t job) const {
+    const PlannedJob* longest = nullptr;
+    Seconds most = inputs_.jobs[job].times.communicate;
+    for (const size_t j : jobs) {
+      const PlannedJob& other = inputs_.jobs[j];
+      if (other.spec.overlap || other.times.communicate <= most) continue;
+      most = other.times.communicate;
+      longest = &other;
+    }
+    return longest;
   }
 
   Status AddAlone(size_t job) {
@@ -77,22 +121,23 @@ class Sharer {
     return Ok();
   }
 
+  std::vector<TurnJob> TurnJobsOf(const std::vector<size_t>& jobs) const {
+    std::vector<TurnJob> turn_jobs;
+    for (const size_t j : jobs) {
+      turn_jobs.push_back({inputs_.jobs[j].times, inputs_.jobs[j].spec.weight});
+    }
+    return turn_jobs;
+  }
+
   ShareGroup Arranged(const std::vector<size_t>& jobs) const {
     ShareGroup group;
     group.jobs = jobs;
     const ShareOptions& share = inputs_.file.share;
-    const std::vector<JobTimes> times = TimesOf(inputs_, jobs);
     const bool turns = std::all_of(jobs.begin(), jobs.end(),
                                    [&](size_t j) { return inputs_.jobs[j].whole_turns; });
     group.devices = turns ? DeviceSharing::kTurns : DeviceSharing::kFirstCome;
-    group.sequence.resize(jobs.size());
-    std::iota(group.sequence.begin(), group.sequence.end(), 0);
-    if (share.order == ShareOrder::kDeficit) {
-      const std::vector<double> rates =
-          FairJobRates(times, WeightsOf(inputs_, jobs), share.switch_cost);
-      group.sequence = SequenceOf(rates, kLongestSequence);
-    }
-    group.best_period = BestPeriod(times, share.switch_cost);
+    group.sequence = TurnCycle(share.order, TurnJobsOf(jobs), share.switch_cost);
+    group.best_period = BestPeriod(TimesOf(inputs_, jobs), share.switch_cost);
     return group;
   }
 

@@ -53,6 +53,7 @@ struct ShareGroup {
   Completion alone;                // of its jobs, one after the other
   Completion together;             //
   JobTimeline timeline;            // of more than one job
+  std::vector<std::string> notes;  // sentences without their full stop
 };
 
 // A group that was considered and left.

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "simulate/fair_share.h"
+#include "turns/fair_share.h"
 
 namespace heddle {
 namespace {

@@ -290,7 +290,8 @@ Result<JointSimulation> SimulateTurns(const Inputs& in) {
   }
 }
 
-// The mean time between the ends of bodies while all jobs are at work.
+// The mean time between the ends of bodies while all jobs are at work. Of a job that has hardly
+// ended one by then, the longest it took for one: those after it may have had the devices alone.
 std::vector<Seconds> MeanIterations(const JointRun& run, size_t jobs) {
   double end = kInfinity;
   for (size_t j = 0; j < jobs; ++j) end = std::min(end, run.finish(j).back());
@@ -298,8 +299,13 @@ std::vector<Seconds> MeanIterations(const JointRun& run, size_t jobs) {
   for (size_t j = 0; j < jobs; ++j) {
     const std::vector<double>& finish = run.finish(j);
     const auto first = std::lower_bound(finish.begin(), finish.end() - 2, end / 4);
-    const auto last = std::max(std::upper_bound(first, finish.end(), end) - 1, first + 1);
-    means.push_back(Seconds{(*last - *first) / static_cast<double>(last - first)});
+    const auto count = std::upper_bound(first, finish.end(), end) - first;
+    if (count >= 2) {
+      means.push_back(Seconds{(first[count - 1] - *first) / static_cast<double>(count - 1)});
+      continue;
+    }
+    const double before = first == finish.begin() ? 0 : first[-1];
+    means.push_back(Seconds{std::max(first[0] - before, first[1] - first[0])});
   }
   return means;
 }

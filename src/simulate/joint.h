@@ -52,7 +52,7 @@ struct JointOptions {
   DeviceSharing devices = DeviceSharing::kTurns;
   NetworkSharing network = NetworkSharing::kTickets;
   std::vector<int32_t> sequence;  // kTurns: who computes, over and over
-                                  // (turn_sequence.h); empty: each job once
+                                  // (turns/turn_cycle.h); empty: each job once
   Seconds switch_cost;            // when a device goes over to another job
   bool keep_events = false;       // not with kFair devices
 };

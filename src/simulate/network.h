@@ -1,6 +1,7 @@
 // Network: how communications in flight share the wires, under one of three models.
 //
-//   shared     max-min fair sharing of every wire (fair_share.h); the messages of one stream, from
+//   shared     max-min fair sharing of every wire (turns/fair_share.h); the messages of one stream,
+//   from
 //              one device to another, go one after the other, as on a connection
 //   exclusive  a flow has all its wires to itself; flows are served in the order they became ready,
 //              and a flow that waits keeps later ones off its wires
@@ -19,7 +20,7 @@
 
 #include "cluster/cluster.h"
 #include "cost/network_cost.h"
-#include "simulate/fair_share.h"
+#include "turns/fair_share.h"
 
 namespace heddle {
 

@@ -57,7 +57,7 @@ class Share {
     entry.name = job.config.name;
     entry.devices = job.devices;
     entry.turns = phase.repetitions > 0 ? INT32_MAX : job.turns;
-    entry.turn_seconds = job.modelled.compute;
+    entry.times = job.times;
     entry.weight = job.config.weight;
     entry.lease = config_.lease;
     const auto alone = alone_parts_.find(job.config.name);
@@ -80,7 +80,7 @@ class Share {
   };
 
   Result<Stage> SetUp(const SharePhase& phase, TurnOrder order) const {
-    HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of}));
+    HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of, config_.switch_cost}));
     Stage stage{phase, board, {}, {}};
     if (!phase.NeedsOffice(config_)) return stage;
     HEDDLE_ASSIGN(FlowDesk desk, FlowDesk::Create());

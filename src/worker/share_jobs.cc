@@ -101,6 +101,8 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
   job->byte_scale =
       static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
   job->modelled = ModelStep(*job);
+  const Seconds network{job->modelled.network};
+  job->times = config.times.value_or(JobTimes{Seconds{job->modelled.compute}, network, network});
   for (const DeviceProgram& device : program.devices) {
     const std::vector<Instruction>& body = device.list(Section::kBody);
     job->messages = std::max<int64_t>(

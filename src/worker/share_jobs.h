@@ -24,6 +24,7 @@ struct ShareJob {
   bool whole_steps = false;
   int64_t messages = 0;  // in a body, of the device that has most
   StepParts modelled;    // seconds of a step on the plan's cluster
+  JobTimes times;        // the same as planned, where that is known: what the order is made from
   SegmentSeconds segment_seconds;
   std::vector<DeviceId> cluster_devices;  // by rank
   double byte_scale = 1;                  // bytes of the plan's type per byte computed in

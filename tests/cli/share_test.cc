@@ -34,6 +34,7 @@ TEST(ShareTest, TwoThatShareAsJson) {
   EXPECT_GE(group["period_seconds"].get<double>(),
             group["best_period_seconds"].get<double>() * (1 - 1e-9));
   EXPECT_EQ(group["baselines"].size(), 5U);
+  EXPECT_EQ(group["notes"], Json::array());
   EXPECT_GT(json["predicted_gain"].get<double>(), 0.3);
   ASSERT_EQ(json["jobs"].size(), 2U);
   EXPECT_EQ(json["jobs"][1]["name"], "bert");

@@ -307,6 +307,7 @@ TEST(PlanJsonTest, LocalPlans) {
   EXPECT_EQ(TextOf(ParsePlan(TextOf(plan), "p").value()), TextOf(plan));
   EXPECT_TRUE(ValidatePlan(plan, 6, "p").ok());
   EXPECT_EQ(plan.batches_per_iteration(), 8);
+  EXPECT_EQ(plan.seconds_per_batch(4), 0.5);
   const auto says = [&](const std::vector<int64_t>& steps) {
     plan.local->steps = steps;
     const Status status = ValidatePlan(plan, 6, "p");

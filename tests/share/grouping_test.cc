@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "share/period_model.h"
+#include "turns/period_model.h"
 
 namespace heddle {
 namespace {

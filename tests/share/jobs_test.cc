@@ -31,7 +31,8 @@ TEST(Jobs, WhatIsLeftOutHasADefault) {
   EXPECT_EQ(jobs.share.switch_cost.value, 0);
   EXPECT_EQ(jobs.share.minimum_gain, 0.03);
   EXPECT_EQ(jobs.share.lease.value, 0);
-  EXPECT_EQ(jobs.share.order, ShareOrder::kRotation);
+  EXPECT_EQ(jobs.share.most_slowdown, 4);
+  EXPECT_EQ(jobs.share.order, TurnOrder::kRotation);
   ASSERT_EQ(jobs.jobs.size(), 1U);
   const JobSpec& job = jobs.jobs[0];
   EXPECT_EQ(job.strategy, "dp");
@@ -51,6 +52,7 @@ profile = "times.json"
 [share]
 switch = "1 ms"
 minimum_gain = 0.1
+most_slowdown = 2.5
 lease = "5 s"
 order = "deficit"
 [[job]]
@@ -82,7 +84,8 @@ steps = 7
   EXPECT_EQ(jobs.share.switch_cost.value, 1e-3);
   EXPECT_EQ(jobs.share.minimum_gain, 0.1);
   EXPECT_EQ(jobs.share.lease.value, 5);
-  EXPECT_EQ(jobs.share.order, ShareOrder::kDeficit);
+  EXPECT_EQ(jobs.share.most_slowdown, 2.5);
+  EXPECT_EQ(jobs.share.order, TurnOrder::kDeficit);
   ASSERT_EQ(jobs.jobs.size(), 2U);
   const JobSpec& a = jobs.jobs[0];
   EXPECT_EQ(a.options.model, "dir/profiles/x.txt");
@@ -134,6 +137,8 @@ TEST(Jobs, RefusalsNameFileFieldAndRemedy) {
       {WithJob(good) + "[[job]]\n" + good, "job[1].name: \"a\" is the name of an earlier job"},
       {std::string(kHead) + "[share]\nswitch = 1\n[[job]]\n" + good, "share.switch"},
       {std::string(kHead) + "[share]\nminimum_gain = -1\n[[job]]\n" + good, "share.minimum_gain"},
+      {std::string(kHead) + "[share]\nmost_slowdown = 0.5\n[[job]]\n" + good,
+       "share.most_slowdown: 0.5 is out of range"},
       {std::string(kHead) + "[share]\nlease = \"1 ms\"\n[[job]]\n" + good, "share.lease"},
       {std::string(kHead) + "[share]\norder = \"random\"\n[[job]]\n" + good, "share.order"},
   };

@@ -1,4 +1,4 @@
-#include "share/period_model.h"
+#include "turns/period_model.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "run/share/board.h"
+#include "run/share/share_config.h"
 #include "share/baselines.h"
 
 namespace heddle {
@@ -102,6 +104,32 @@ TEST(SharePlanTest, ASlowdownThatIsNotToleratedIsRefused) {
   EXPECT_EQ(Planned(inputs).groups.size(), 1U);
 }
 
+// A pipeline that waits for a whole turn of the other at every message.
+TEST(SharePlanTest, WhoStatesNothingIsNotSlowedBeyondAllMeasure) {
+  ShareInputs inputs = Inputs(
+      "[[job]]\nname = \"pipe\"\nmodel = \"bert-base\"\nbatch = 64\nmicrobatches = 4\n"
+      "strategy = \"gpipe\"\nsteps = 4000\n"
+      "[[job]]\nname = \"dp\"\nmodel = \"vgg19\"\nbatch = 128\nsteps = 1000\noverlap = false\n");
+  const SharePlan careful = Planned(inputs);
+  EXPECT_EQ(careful.groups.size(), 2U);
+  ASSERT_EQ(careful.refusals.size(), 1U);
+  EXPECT_THAT(careful.refusals[0].reason, HasSubstr("a step of pipe would take 10."));
+  EXPECT_THAT(careful.refusals[0].reason, HasSubstr("most_slowdown is 4.00"));
+
+  inputs.file.share.most_slowdown = 20;
+  const SharePlan bold = Planned(inputs);
+  ASSERT_EQ(bold.groups.size(), 1U) << bold.refusals.at(0).reason;
+  EXPECT_GT(bold.groups[0].slowdown[0], 4);
+  EXPECT_LT(bold.shared.mean, bold.alone.mean);
+
+  // What the job itself says goes before, either way.
+  inputs.jobs[0].spec.tolerated_slowdown = 5;
+  EXPECT_EQ(Planned(inputs).groups.size(), 2U);
+  inputs.file.share.most_slowdown = 4;
+  inputs.jobs[0].spec.tolerated_slowdown = 20;
+  EXPECT_EQ(Planned(inputs).groups.size(), 1U);
+}
+
 TEST(SharePlanTest, TheUrgentIsNotSlowedByOthers) {
   ShareInputs inputs = TwoAlike();
   inputs.jobs[1].spec.priority = 5;
@@ -158,6 +186,81 @@ TEST(SharePlanTest, DeficitGivesMoreTurnsToWhoWeighsMore) {
   ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
   EXPECT_GT(plan.groups[0].sequence.size(), 2U);
   EXPECT_LT(plan.groups[0].iteration[0], plan.groups[0].iteration[1]);
+}
+
+// What the runtime is told of the jobs is enough for the turns that were planned.
+TEST(SharePlanTest, TheBoardHandsOutTheTurnsThatWerePlanned) {
+  ShareInputs inputs = Inputs(Job("heavy", "weight = 3\n") + Job("light", "weight = 2\n"),
+                              "[share]\norder = \"deficit\"\nswitch = \"3 ms\"\n");
+  inputs.jobs[1] = WithOverlap(inputs.jobs[1], true).value();
+  const SharePlan plan = Planned(inputs);
+  ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
+  const ShareGroup& group = plan.groups[0];
+  ASSERT_GT(group.sequence.size(), 2U);
+  ShareConfig config;
+  config.order = inputs.file.share.order;
+  config.switch_cost = inputs.file.share.switch_cost;
+  for (const size_t j : group.jobs) {
+    config.jobs.push_back({.name = inputs.jobs[j].spec.name,
+                           .plan = "plan.json",
+                           .profile = "",
+                           .weight = inputs.jobs[j].spec.weight,
+                           .times = inputs.jobs[j].times});
+  }
+  const Json json = ShareConfigToJson(config);
+  config = ShareConfigFromJson(JsonField(json, "config")).value();
+  Board board = Board::Create({config.order, {0}, config.switch_cost}).value();
+  std::vector<int32_t> numbers;
+  for (const ShareJobConfig& job : config.jobs) {
+    numbers.push_back(board
+                          .AddJob({.name = job.name,
+                                   .devices = {0},
+                                   .turns = 1000,
+                                   .times = job.times.value(),
+                                   .weight = job.weight})
+                          .value());
+    board.Enter(numbers.back(), 0);
+  }
+  board.Activate(numbers);
+  for (size_t turn = 0; turn < 3 * group.sequence.size(); ++turn) {
+    const int32_t job = numbers[static_cast<size_t>(group.sequence[turn % group.sequence.size()])];
+    const Result<std::optional<Grant>> grant = board.TryAcquire(job, 0);
+    ASSERT_TRUE(grant.ok() && grant.value()) << "turn " << turn;
+    board.Release(job, 0, *grant.value());
+  }
+}
+
+ShareInputs SmallBesideLarge(int large_batch, const std::string& order) {
+  return Inputs(
+      "[[job]]\nname = \"small\"\nmodel = \"mlp?hidden=4096\"\nbatch = 65536\nsteps = 3000\n"
+      "overlap = false\nweight = 3\n"
+      "[[job]]\nname = \"large\"\nmodel = \"vgg19\"\nsteps = 100\noverlap = false\nbatch = " +
+          std::to_string(large_batch) + "\n",
+      "[share]\nmost_slowdown = 100\norder = \"" + order + "\"\n");
+}
+
+TEST(SharePlanTest, ANoteNamesAnAllReduceThatIsInTheWay) {
+  ShareInputs inputs = SmallBesideLarge(256, "deficit");
+  const SharePlan plan = Planned(inputs);
+  ASSERT_EQ(plan.groups.size(), 1U) << plan.refusals.at(0).reason;
+  ASSERT_EQ(plan.groups[0].notes.size(), 1U);
+  EXPECT_THAT(plan.groups[0].notes[0], HasSubstr("small has 6"));
+  EXPECT_THAT(plan.groups[0].notes[0],
+              HasSubstr("it waits behind the undivided all-reduce of large; overlap = true"));
+  // With what it advises it is as fast as it says, and there is nothing left to note.
+  inputs.jobs[1] = WithOverlap(inputs.jobs[1], true).value();
+  const SharePlan divided = Planned(inputs);
+  ASSERT_EQ(divided.groups.size(), 1U);
+  EXPECT_TRUE(divided.groups[0].notes.empty());
+  EXPECT_THAT(plan.groups[0].notes[0],
+              HasSubstr("a step takes " + ToText(divided.groups[0].iteration[0])));
+}
+
+TEST(SharePlanTest, NothingIsNotedWhereOverlapWouldNotHelp) {
+  for (const ShareInputs& inputs :
+       {SmallBesideLarge(64, "deficit"), SmallBesideLarge(256, "rotation"), TwoAlike()}) {
+    for (const ShareGroup& group : Planned(inputs).groups) EXPECT_TRUE(group.notes.empty());
+  }
 }
 
 TEST(SharePlanTest, BaselinesAreSlowerThanCrossoverAndThatIsTheBest) {

@@ -137,8 +137,7 @@ class Search {
       }
       return false;
     }
-    const double seconds =
-        evaluation.simulation.iteration.value / static_cast<double>(plan.batches_per_iteration());
+    const double seconds = plan.seconds_per_batch(evaluation.simulation.iteration.value);
     if (seconds < best_seconds_) {
       best_seconds_ = seconds;
       best_ = std::move(plan);

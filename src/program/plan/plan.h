@@ -142,6 +142,11 @@ struct Plan {
   int devices_used() const;
   // Batches that one iteration, a body of the Program, goes through.
   int64_t batches_per_iteration() const { return local ? local->updates() : 1; }
+  // What one of them takes, if an iteration takes so long; and as estimated.
+  double seconds_per_batch(double iteration_seconds) const {
+    return iteration_seconds / static_cast<double>(batches_per_iteration());
+  }
+  double seconds_per_batch() const { return seconds_per_batch(estimate.iteration_seconds); }
 };
 
 // Of an update of a LocalSGD round: whose it is, and which of its own. In the order in which they

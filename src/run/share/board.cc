@@ -71,6 +71,7 @@ Result<Board> Board::Create(const BoardShape& shape) {
   auto* board = new (memory) BoardMemory;
   InitMutex(&board->mutex);
   board->order = shape.order;
+  board->switch_cost = shape.switch_cost;
   board->devices = devices;
   std::copy(shape.node_of.begin(), shape.node_of.end(), board->node_of.begin());
   return Board(std::shared_ptr<BoardMemory>(
@@ -181,8 +182,8 @@ Result<int32_t> Board::AddJob(const JobEntry& entry) {
   record.lease = Nanoseconds(entry.lease);
   record.turns.expected = record.coming.expected = Nanoseconds(entry.expected_turn);
   record.network.expected = Nanoseconds(entry.expected_network);
-  OrderMember& member = m().member[static_cast<size_t>(j)];
-  member = {false, entry.turns, std::max(entry.turn_seconds, 1e-9), entry.weight, 0};
+  m().turn_job[static_cast<size_t>(j)] = {entry.times, entry.weight};
+  m().member[static_cast<size_t>(j)] = {.active = false, .left = entry.turns};
   record.state = JobState::kJoining;
   ++m().jobs;
   return j;
@@ -258,6 +259,19 @@ bool Board::HasDevice(int32_t j, int32_t device) const {
                      [&](const RankRecord& rank) { return rank.device == device; });
 }
 
+// When a job has come, has had its last turn or is dead, the order becomes that of the jobs there
+// are now, from its beginning: what the planner simulates of them.
+void Board::KeepCycle() {
+  if (m().order != TurnOrder::kDeficit) return;
+  const auto jobs = static_cast<size_t>(m().jobs);
+  uint32_t waiting = 0;
+  for (size_t j = 0; j < jobs; ++j) waiting |= uint32_t{m().member[j].waits()} << j;
+  if (waiting == m().in_cycle) return;
+  BeginCycle({m().turn_job.data(), jobs}, m().switch_cost, {m().member.data(), jobs});
+  m().last_job = -1;
+  m().in_cycle = waiting;  // last: who dies before leaves it to the next
+}
+
 // Adds a turn to the sequence, if somebody on this device can still get one.
 bool Board::Grow(int32_t device) {
   bool wanted = false;
@@ -265,6 +279,7 @@ bool Board::Grow(int32_t device) {
     wanted = Alive(j) && HasDevice(j, device) && m().member[static_cast<size_t>(j)].left > 0;
   }
   if (!wanted) return false;
+  KeepCycle();
   const std::span<OrderMember> members(m().member.data(), static_cast<size_t>(m().jobs));
   const int32_t next = NextJob(m().order, members, m().last_job);
   m().sequence[static_cast<size_t>(m().scheduled % kSequenceKept)] = next;

@@ -14,7 +14,7 @@
 // while the token is held, so that all nodes queue the jobs in the order of turns. Nobody waits for
 // the network while holding a token. No wait ends only by the deed of one process: those who wait
 // look after those they wait for, and a job with a dead process, or one that outstays a lease, is
-// struck from the order. That leaves the order of the others as it was.
+// struck from the order. The turns that the others were given before stay as they were.
 #pragma once
 
 #include <functional>
@@ -32,13 +32,14 @@ namespace heddle {
 struct BoardShape {
   TurnOrder order = TurnOrder::kRotation;
   std::vector<int32_t> node_of;  // by device
+  Seconds switch_cost{};         // modelled; counts in the fair rates under `deficit`
 };
 
 struct JobEntry {
   std::string name;
-  std::vector<int32_t> devices;  // by rank
-  int64_t turns = 0;             // on each of them
-  double turn_seconds = 1;       // modelled
+  std::vector<int32_t> devices;        // by rank
+  int64_t turns = 0;                   // on each of them
+  JobTimes times{Seconds{1}, {}, {}};  // modelled, of a turn alone
   double weight = 1;
   // Seconds that a turn, and its communication, should take here; 0: learned from those it has.
   double expected_turn = 0;
@@ -142,6 +143,7 @@ class Board {
   void RefreshHead(NetworkQueue& queue);
   Place* FindPlace(NetworkQueue& queue, int32_t j, int64_t turn);
   bool Grow(int32_t device);
+  void KeepCycle();
   int32_t NextOn(int32_t device);
   std::optional<Grant> Grab(int32_t j, int32_t rank);
   bool IsNext(int32_t j, int32_t rank, Token& t);

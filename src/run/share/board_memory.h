@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "run/share/lease.h"
-#include "run/share/turn_order.h"
+#include "turns/turn_cycle.h"
 
 namespace heddle {
 
@@ -103,6 +103,9 @@ struct BoardMemory {
 
   std::array<JobRecord, kMostJobs> job;
   std::array<OrderMember, kMostJobs> member;
+  std::array<TurnJob, kMostJobs> turn_job;
+  Seconds switch_cost;
+  uint32_t in_cycle = 0;  // deficit: the jobs that the members' weights are for, a bit each
   std::array<int32_t, kSequenceKept> sequence{};
   int64_t scheduled = 0;  // turns in the sequence
   int32_t last_job = -1;

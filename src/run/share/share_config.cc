@@ -2,12 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace heddle {
+namespace {
+
+Json TimesToJson(const JobTimes& times) {
+  return {{"compute_seconds", times.compute.value},
+          {"communicate_seconds", times.communicate.value},
+          {"exposed_seconds", times.exposed.value}};
+}
+
+Result<JobTimes> TimesFromJson(const JsonField& json) {
+  JobTimes times;
+  for (const auto& [key, part] : {std::pair{"compute_seconds", &times.compute},
+                                  {"communicate_seconds", &times.communicate},
+                                  {"exposed_seconds", &times.exposed}}) {
+    HEDDLE_ASSIGN(part->value, json.Number(key));
+    if (part->value < 0) return json.Bad(fmt::format("{} is negative", key));
+  }
+  return times;
+}
+
+}  // namespace
 
 Json ShareJobToJson(const ShareJobConfig& job) {
-  return {{"name", job.name},          {"plan", job.plan},    {"profile", job.profile},
-          {"data", job.data},          {"steps", job.steps},  {"seed", job.seed},
-          {"rate", job.learning_rate}, {"weight", job.weight}};
+  Json json = {{"name", job.name},          {"plan", job.plan},    {"profile", job.profile},
+               {"data", job.data},          {"steps", job.steps},  {"seed", job.seed},
+               {"rate", job.learning_rate}, {"weight", job.weight}};
+  if (job.times) json["times"] = TimesToJson(*job.times);
+  return json;
 }
 
 Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
@@ -21,17 +45,27 @@ Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(job.learning_rate, json.Number("rate"));
   HEDDLE_ASSIGN(job.weight, json.Number("weight"));
   if (!(job.weight > 0)) return json.Bad(fmt::format("weight {} is not positive", job.weight));
+  if (json.Has("times")) {
+    HEDDLE_ASSIGN(const JsonField times, json.Object("times"));
+    HEDDLE_ASSIGN(job.times, TimesFromJson(times));
+  }
   return job;
 }
 
 Json ShareConfigToJson(const ShareConfig& config) {
   Json jobs = Json::array();
   for (const ShareJobConfig& job : config.jobs) jobs.push_back(ShareJobToJson(job));
-  return {{"directory", config.directory},   {"order", NameOf(config.order)},
-          {"manner", NameOf(config.manner)}, {"serial", config.serial},
-          {"emulate", config.emulate},       {"dilate", config.dilate},
-          {"lease", config.lease},           {"pin", config.pin},
-          {"namespaces", config.namespaces}, {"jobs", std::move(jobs)},
+  return {{"directory", config.directory},
+          {"order", NameOf(config.order)},
+          {"switch_seconds", config.switch_cost.value},
+          {"manner", NameOf(config.manner)},
+          {"serial", config.serial},
+          {"emulate", config.emulate},
+          {"dilate", config.dilate},
+          {"lease", config.lease},
+          {"pin", config.pin},
+          {"namespaces", config.namespaces},
+          {"jobs", std::move(jobs)},
           {"groups", config.groups}};
 }
 
@@ -46,6 +80,7 @@ Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
   if (!known_manner) return json.Bad(fmt::format("manner \"{}\" is unknown", manner));
   config.order = *known_order;
   config.manner = *known_manner;
+  HEDDLE_ASSIGN(config.switch_cost.value, json.Number("switch_seconds"));
   HEDDLE_ASSIGN(config.serial, json.Bool("serial"));
   HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));

@@ -3,13 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json_field.h"
 #include "base/result.h"
 #include "run/share/seat.h"
-#include "run/share/turn_order.h"
+#include "turns/period_model.h"
+#include "turns/turn_order.h"
 
 namespace heddle {
 
@@ -22,11 +24,13 @@ struct ShareJobConfig {
   int64_t seed = 1;
   double learning_rate = 1e-3;
   double weight = 1;
+  std::optional<JobTimes> times;  // of a step alone, as planned; nothing: the worker's own model
 };
 
 struct ShareConfig {
   std::string directory;
   TurnOrder order = TurnOrder::kRotation;
+  Seconds switch_cost;                       // modelled; counts in the order `deficit`
   ShareManner manner = ShareManner::kTurns;  // of the shared part
   bool serial = true;                        // first each job alone, one after the other
   bool emulate = false;                      // pace to the plans' cluster

@@ -246,7 +246,7 @@ TEST(BoardProcesses, SurvivorsFinishWhoeverIsKilledAndWhen) {
                               .AddJob({.name = std::string(1, static_cast<char>('a' + k)),
                                        .devices = {0, 1},
                                        .turns = kTurns,
-                                       .turn_seconds = 1.0 + k})
+                                       .times = {Seconds{1.0 + k}, {}, {}}})
                               .value();
       jobs.push_back(job);
       for (int32_t rank = 0; rank < 2; ++rank) {

@@ -1,4 +1,4 @@
-#include "run/share/turn_order.h"
+#include "turns/turn_order.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,4 +1,4 @@
-#include "simulate/fair_share.h"
+#include "turns/fair_share.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
-#include "share/period_model.h"
+#include "turns/period_model.h"
 
 #include <algorithm>
 
 #include "base/check.h"
-#include "simulate/fair_share.h"
+#include "turns/fair_share.h"
 
 namespace heddle {
 namespace {

@@ -3,7 +3,7 @@
 // the same order, which is what keeps jobs from waiting for each other in a circle.
 //
 //   rotation   A B C A B C …             the default
-//   deficit    A A B A A B …             by weight and modelled seconds of a turn
+//   deficit    A A B A A B …             by fair rates, from modelled seconds (turn_cycle.h)
 //   arrival    no sequence: the device goes to whoever asked first (jobs of several turns a step)
 //
 // Nothing measured enters: measured seconds would differ from device to device.
@@ -28,6 +28,8 @@ struct OrderMember {
   double seconds = 1;  // modelled, of the device, in one turn
   double weight = 1;   // share of the device's seconds
   double deficit = 0;  // seconds it may still use
+
+  bool waits() const { return active && left > 0; }
 };
 
 // The job after `last` (-1: the first), or -1 when none has turns left.
