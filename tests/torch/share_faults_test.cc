@@ -64,14 +64,19 @@ int64_t TimeOfFault(const std::string& err) {
   return line == std::string::npos ? 0 : std::atoll(err.c_str() + comma + 2);
 }
 
-// The longest time without a step of this job, from the fault on or across it, less what is usual.
+// The longest time without a step of this job, less what was usual before the fault.
 double WaitedSeconds(const Json& notes, int64_t fault) {
   std::vector<int64_t> ends = notes["step_ends"];
-  std::vector<int64_t> gaps;
+  std::vector<int64_t> gaps, usual;
   if (fault < ends.front()) ends.insert(ends.begin(), fault);
-  for (size_t k = 1; k < ends.size(); ++k) gaps.push_back(ends[k] - ends[k - 1]);
-  std::sort(gaps.begin(), gaps.end());
-  return static_cast<double>(gaps.back() - gaps[gaps.size() / 2]) * 1e-9;
+  for (size_t k = 1; k < ends.size(); ++k) {
+    gaps.push_back(ends[k] - ends[k - 1]);
+    if (ends[k] <= fault) usual.push_back(gaps.back());
+  }
+  if (usual.empty()) usual = gaps;
+  std::sort(usual.begin(), usual.end());
+  const int64_t longest = *std::max_element(gaps.begin(), gaps.end());
+  return static_cast<double>(longest - usual[usual.size() / 2]) * 1e-9;
 }
 
 TEST_P(ShareFaults, TheOthersGoOnAsIfAlone) {
