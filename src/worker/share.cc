@@ -47,7 +47,10 @@ class Share {
     ShareSummary summary =
         Summarise(alone, shared, ordered ? Parts(alone) : std::vector<StepParts>{},
                   devices_.names.size(), dilation_);
-    if (Groups().size() > 1 || !ordered) summary.measured_period = summary.period_bound = 0;
+    // T* is of one turn each.
+    if (Groups().size() > 1 || !ordered || config_.order != TurnOrder::kRotation) {
+      summary.measured_period = summary.period_bound = 0;
+    }
     return summary;
   }
 

@@ -7,35 +7,20 @@
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
+#include "support/background.h"
 #include "support/scratch_folder.h"
+#include "torch/share_fixture.h"
 
 namespace heddle {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr char kCluster[] = R"(schema = "heddle.cluster/1"
-[device_type.cpu]
-flops = "1 GFLOP/s"
-memory = "4 GiB"
-memory_bandwidth = "1 GB/s"
-[[node]]
-name = "a"
-devices = [{ type = "cpu" }]
-[[node]]
-name = "b"
-devices = [{ type = "cpu" }]
-[[link]]
-between = ["a", "b"]
-bandwidth = "10 MB/s"
-latency = "50 us"
-)";
-
 class ShareStrategies : public testing::Test {
  protected:
   // One job for each, called a, b, c …; lines of the jobs file.
   std::string Jobs(const std::vector<std::string>& lines) {
-    EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kCluster).ok());
+    EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kShareCluster).ok());
     std::string text = "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n";
     for (size_t k = 0; k < lines.size(); ++k) {
       text += std::string("[[job]]\nname = \"") + static_cast<char>('a' + k) +
@@ -96,6 +81,27 @@ TEST_F(ShareStrategies, AnEmulatedNetworkGivesOutTickets) {
 TEST_F(ShareStrategies, TogetherOnAnEmulatedNetwork) {
   const Json json = Run({"sync = \"ps\"", "strategy = \"dp\""}, "--emulate --dilate 8 --together");
   EXPECT_TRUE(json["hashes_equal"]) << json.dump(2);
+}
+
+// A pipeline that fails with the device, or in the middle of a message, leaves its tickets and its
+// device to the others.
+TEST_F(ShareStrategies, TheOthersGoOnWithoutAPipeline) {
+  const std::string jobs =
+      Jobs({"strategy = \"1f1b\"\nmicrobatches = 4", "sync = \"ps\"", "strategy = \"dp\""});
+  for (const char* how : {"do=kill", "do=hang"}) {
+    const std::string directory = folder_ / how;
+    Background share(
+        "share " + jobs + " --run --one-group --dir " + directory, folder_,
+        std::string("HEDDLE_SHARE_FAULT='job=a rank=1 step=6 at=holding ") + how + "'");
+    EXPECT_EQ(share.Wait(), 5) << share.err();
+    EXPECT_THAT(share.err(), HasSubstr("a: failed: "));
+    for (const char* job : {"b", "c"}) {
+      for (const int rank : {0, 1}) {
+        EXPECT_EQ(ShareNotes(directory, "shared", job, rank)["hashes"],
+                  ShareNotes(directory, "alone", job, rank)["hashes"]);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -167,6 +167,7 @@ class Board {
   bool IsGone(int32_t j) const;
   void Clear(int32_t j);
   bool HasPlace(int32_t j) const;
+  bool Works(int32_t j) const;  // one of its ranks computes
   bool IsAway(int32_t j, int64_t now) const;
   void Rest(int32_t j);
   void Examine(int32_t j);
@@ -175,6 +176,7 @@ class Board {
   void LookAtHolder(int32_t device);
   void LookForTheNext(int32_t device, int64_t now);
   void LookAtNetwork(int32_t node, int64_t now);
+  void LookForWork(int32_t j, int64_t now);
   bool AllExchange(int32_t j, int64_t turn);
   Lease NewLease(int32_t j, const Habit& habit, bool cold, int64_t starved, int64_t now) const;
   void StartTurn(int32_t j, int32_t rank, Token& t);

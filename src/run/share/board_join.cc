@@ -178,15 +178,19 @@ bool Board::HasPlace(int32_t j) const {
   });
 }
 
+bool Board::Works(int32_t j) const {
+  const JobRecord& record = job(j);
+  return std::any_of(record.rank.begin(), record.rank.begin() + record.ranks,
+                     [](const RankRecord& r) { return r.computing; });
+}
+
 // None of its ranks works, communicates or asks for its device.
 bool Board::IsAway(int32_t j, int64_t now) const {
   const JobRecord& record = job(j);
   if (!Alive(j) || record.rest_after == 0 || !m().member[static_cast<size_t>(j)].active)
     return false;
   if (now - record.idle_since < record.rest_after) return false;
-  const bool works = std::any_of(record.rank.begin(), record.rank.begin() + record.ranks,
-                                 [](const RankRecord& r) { return r.computing; });
-  return !works && !HasPlace(j);
+  return !Works(j) && !HasPlace(j);
 }
 
 // Its turns pass on all devices at once, so that all still give turns in one order; devices that it

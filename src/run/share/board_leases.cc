@@ -14,6 +14,7 @@ namespace heddle {
 namespace {
 
 constexpr int64_t kColdTurns = 3;
+constexpr int64_t kIdle = 60'000'000'000;  // nanoseconds
 
 double InSeconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
@@ -98,6 +99,18 @@ void Board::LookAtLeases(int64_t now) {
     }
     LookAtNetwork(d, now);  // no more nodes than devices
   }
+  for (int32_t j = 0; j < m().jobs && m().order == TurnOrder::kArrival; ++j) LookForWork(j, now);
+}
+
+// Where nobody has to wait for a job that hangs with empty hands, it would only never end.
+void Board::LookForWork(int32_t j, int64_t now) {
+  const JobRecord& record = job(j);
+  if (!Alive(j) || !record.beats || record.idle_since == 0) return;
+  const int64_t usual = LeaseTime(record.turns, false) + LeaseTime(record.network, false);
+  const int64_t patience = record.lease > 0 ? record.lease : usual + kIdle;
+  if (Works(j) || now - record.idle_since < patience) return;
+  Strike(j, fmt::format("hangs: none of its ranks has computed or asked for a device in {:.3g} s",
+                        InSeconds(patience)));
 }
 
 void Board::LookAtHolder(int32_t device) {

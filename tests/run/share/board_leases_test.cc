@@ -155,6 +155,22 @@ TEST_F(BoardLeases, AJobBeyondItsLeaseLosesTheNetwork) {
 }
 
 // First in line on node 0, it waits for its own rank 1, and that for b, which has its device.
+TEST(BoardIdle, WhoHangsWithEmptyHandsIsStruckInTheEnd) {
+  Board board = Board::Create({TurnOrder::kArrival, {0, 1}}).value();
+  const auto add = [&](const char* name, int32_t device) {
+    return board.AddJob({.name = name, .devices = {device}, .turns = 9, .lease = kLease}).value();
+  };
+  const int32_t jobs[] = {add("idle", 0), add("at work", 1)};
+  board.Activate(jobs);
+  ASSERT_TRUE(board.TryAcquire(1, 0).value().has_value());
+  while (board.state(0) == JobState::kRunning) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    board.Sweep();
+  }
+  EXPECT_THAT(board.why(0), HasSubstr("none of its ranks has computed or asked for a device"));
+  EXPECT_EQ(board.state(1), JobState::kRunning) << "it has given no sign of life since, but works";
+}
+
 TEST_F(BoardLeases, WhoseOtherRanksAreHeldUpIsNotToBlame) {
   const int32_t b = Start("b", 60), a = Start("a", kLease);
   const Grant first = Take(b, 0);
