@@ -41,20 +41,35 @@ class Share {
       for (size_t k = 0; k < parts.size(); ++k) alone_parts_[jobs_[k]->config.name] = parts[k];
     }
     HEDDLE_ASSIGN(const std::vector<JobRun> shared, RunGroups());
-    // What waits in mid-step goes at its own pace: there is no one period, and no m.
+    // Of what waits in mid-step nobody knows m.
     const bool ordered =
         std::all_of(jobs_.begin(), jobs_.end(), [](const JobPtr& job) { return job->whole_steps; });
     ShareSummary summary =
         Summarise(alone, shared, ordered ? Parts(alone) : std::vector<StepParts>{},
                   devices_.names.size(), dilation_);
-    // T* is of one turn each.
-    if (Groups().size() > 1 || !ordered || config_.order != TurnOrder::kRotation) {
-      summary.measured_period = summary.period_bound = 0;
-    }
+    if (ordered) AddPeriods(alone, shared, summary);
     return summary;
   }
 
  private:
+  // In which every job makes a step, of all groups one after the other. Stages of a pipeline use
+  // devices unequally, for which there is no T*.
+  void AddPeriods(const std::vector<JobRun>& alone, const std::vector<JobRun>& shared,
+                  ShareSummary& summary) const {
+    const std::vector<StepParts> parts = Parts(alone);
+    for (const std::vector<int32_t>& group : Groups()) {
+      std::vector<StepParts> its_parts;
+      std::vector<JobRun> runs;
+      for (const int32_t k : group) {
+        if (static_cast<size_t>(k) < parts.size())
+          its_parts.push_back(parts[static_cast<size_t>(k)]);
+        runs.push_back(shared[static_cast<size_t>(k)]);
+      }
+      summary.period_bound += PeriodBound(its_parts);
+      summary.measured_period += MeasuredPeriod(runs) / summary.dilation;
+    }
+  }
+
   JobEntry EntryOf(const ShareJob& job, const SharePhase& phase) const {
     JobEntry entry;
     entry.name = job.config.name;

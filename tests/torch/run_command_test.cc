@@ -196,5 +196,12 @@ TEST(ProfileCommandTest, IsUsedByPlan) {
   EXPECT_EQ(RunHeddle(std::string("profile --rows 0 --model ") + kModel).exit_code, 2);
 }
 
+TEST(RunCommandTest, TheDemoRunsToItsEnd) {
+  const Ran ran = RunHeddle("demo");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("emulated"));
+  EXPECT_THAT(ran.out, HasSubstr("against one device"));
+}
+
 }  // namespace
 }  // namespace heddle

@@ -140,6 +140,8 @@ struct Plan {
   SearchReport search;
 
   int devices_used() const;
+  // Its weights are those that one device would have, but for rounding.
+  bool trains_as_one_device() const { return !async && !local; }
   // Batches that one iteration, a body of the Program, goes through.
   int64_t batches_per_iteration() const { return local ? local->updates() : 1; }
   // What one of them takes, if an iteration takes so long; and as estimated.

@@ -54,14 +54,17 @@ double MeasuredPeriod(std::span<const JobRun> shared) {
     from = std::max(from, ends[1]);  // the first steps are cold
     until = std::min(until, ends.back());
   }
-  if (shared.empty()) return 0;
-  std::vector<double> periods;
-  const std::vector<int64_t>& ends = shared[0].ranks[0].step_ends;
-  for (size_t k = 1; k < ends.size(); ++k) {
-    if (ends[k - 1] < from || ends[k] > until) continue;
-    periods.push_back(static_cast<double>(ends[k] - ends[k - 1]) * 1e-9);
+  double slowest = 0;
+  for (const JobRun& job : shared) {
+    std::vector<double> steps;
+    const std::vector<int64_t>& ends = job.ranks[0].step_ends;
+    for (size_t k = 1; k < ends.size(); ++k) {
+      if (ends[k - 1] < from || ends[k] > until) continue;
+      steps.push_back(static_cast<double>(ends[k] - ends[k - 1]) * 1e-9);
+    }
+    slowest = std::max(slowest, Median(std::move(steps)));
   }
-  return Median(std::move(periods));
+  return slowest;
 }
 
 std::optional<bool> SameHashes(const JobRun& alone, const JobRun& shared) {
@@ -122,8 +125,6 @@ ShareSummary Summarise(std::span<const JobRun> alone, std::span<const JobRun> sh
   const auto count = static_cast<double>(std::max<size_t>(1, shared.size()));
   summary.serial_mean_completion /= count;
   summary.shared_mean_completion /= count;
-  summary.measured_period = scale * MeasuredPeriod(shared);
-  summary.period_bound = PeriodBound(parts);
   summary.serial_use = UseOf(alone, parts, devices, summary.serial_seconds, scale);
   summary.shared_use = UseOf(shared, parts, devices, summary.shared_seconds, scale);
   return summary;

@@ -27,7 +27,8 @@ struct StepParts {
 };
 double PeriodBound(std::span<const StepParts> jobs);
 
-// The median step of the first job, over the time in which all are at work; 0 if that is too short.
+// The median step of the slowest job, over the time in which all are at work: every job makes one
+// in it, at least. 0 if that is too short.
 double MeasuredPeriod(std::span<const JobRun> shared);
 
 // Whether every rank's hash after every step is the same. Nothing if one of them is missing.
@@ -46,7 +47,7 @@ struct ShareSummary {
   double serial_seconds = 0;  // all jobs, one after the other
   double shared_seconds = 0;  // until the last one was done
   double serial_mean_completion = 0, shared_mean_completion = 0;
-  double measured_period = 0, period_bound = 0;
+  double measured_period = 0, period_bound = 0;  // 0: there is none
   // Parts of the time in which devices were held, and in which the network should have been busy.
   struct Use {
     double devices = 0, network = 0;

@@ -39,9 +39,8 @@ TEST(ShareSummary, SecondsOfTheModelledCluster) {
   EXPECT_DOUBLE_EQ(summary.jobs[0].slowdown(), 1.5);
   EXPECT_DOUBLE_EQ(summary.jobs[1].slowdown(), 1);
   EXPECT_TRUE(summary.hashes_equal());
-  EXPECT_DOUBLE_EQ(summary.period_bound, 0.03);
-  // Of the first job's steps those from 1100 to 1150 are ones in which both were at work.
-  EXPECT_DOUBLE_EQ(summary.measured_period, 0.02);
+  // Of all steps those of the first job from 1100 to 1150 are ones in which both were at work.
+  EXPECT_DOUBLE_EQ(MeasuredPeriod(shared), 0.04);
 }
 
 TEST(ShareSummary, UseIsAPartOfTheTime) {
