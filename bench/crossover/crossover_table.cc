@@ -28,7 +28,7 @@ namespace {
 
 const std::string kFolder = "/tmp/heddle-crossover-bench";
 const std::string kWorker = HEDDLE_WORKER;
-constexpr double kPacedDilation = 2;
+constexpr double kPacedDilation = 4;
 
 struct Options {
   bool shaped = false;
