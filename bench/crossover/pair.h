@@ -23,7 +23,7 @@ struct PairFiles {
   double network_bytes = 0;         // that a link carries in a step, one way
 };
 
-// Writes a cluster and plans into `folder`.
+// Writes a cluster and plans into `folder`, and a jobs.toml of two, for heddle share to predict.
 PairFiles MakePair(const std::string& folder, const JobShape& shape);
 
 // The proportion of computing to communicating of a zoo model in data parallelism on four GPUs of

@@ -228,8 +228,11 @@ class Share {
 
   void Tell(const Board& board, const JobOutcome& outcome) const {
     if (outcome.well) {
-      fmt::print(stderr, "{}: done, in the order since turn {}\n", outcome.name,
-                 board.first_turn(outcome.number));
+      // Without an order turns have no numbers.
+      const int64_t first = board.first_turn(outcome.number);
+      const bool ordered = board.order() != TurnOrder::kArrival;
+      fmt::print(stderr, "{}: done{}\n", outcome.name,
+                 ordered ? fmt::format(", in the order since turn {}", first) : std::string());
     } else {
       fmt::print(stderr, "{}: failed: {}\n", outcome.name, outcome.why);
     }

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
@@ -101,6 +105,29 @@ TEST_F(ShareStrategies, TheOthersGoOnWithoutAPipeline) {
                   ShareNotes(directory, "alone", job, rank)["hashes"]);
       }
     }
+  }
+}
+
+// Where nobody goes in one order, a job of any kind may come later.
+TEST_F(ShareStrategies, AnSpmdJobJoinsAPipelineLater) {
+  const std::vector<std::string> three = {"strategy = \"1f1b\"\nmicrobatches = 4",
+                                          "strategy = \"dp\"", "strategy = \"spmd\""};
+  const Json alone = Run(three, "");
+  EXPECT_TRUE(alone["hashes_equal"]);
+  const std::string directory = folder_ / "joined";
+  const std::string jobs = Jobs({three[0], three[1]});
+  Background share(
+      "share " + jobs + " --run --one-group --no-serial --emulate --dilate 60 --dir " + directory,
+      folder_);
+  while (!std::filesystem::exists(directory + "/share.json")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const Ran joined = RunHeddle("share " + Jobs(three) + " --attach c --dir " + directory);
+  EXPECT_EQ(joined.exit_code, 0) << joined.err << share.err();
+  EXPECT_EQ(share.Wait(), 0) << share.err();
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(ShareNotes(directory, "shared", "c", rank)["hashes"],
+              ShareNotes(folder_ / "run", "alone", "c", rank)["hashes"]);
   }
 }
 

@@ -127,6 +127,7 @@ class Board {
 
   // --- For those who look -----------------------------------------------------------------------
 
+  TurnOrder order() const { return m().order; }
   JobState state(int32_t job) const;
   std::string why(int32_t job) const;
   std::string name(int32_t job) const;
