@@ -49,6 +49,15 @@ if(HEDDLE_LTO)
   include(CheckIPOSupported)
   check_ipo_supported(LANGUAGES CXX)
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+  # Only when everything is linked together does a compiler see that two files mean different things by
+  # one name.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(heddle_options INTERFACE -Wodr -Wlto-type-mismatch)
+    target_link_options(heddle_options INTERFACE -Wodr -Wlto-type-mismatch)
+    if(HEDDLE_WERROR)
+      target_link_options(heddle_options INTERFACE -Werror=odr -Werror=lto-type-mismatch)
+    endif()
+  endif()
 endif()
 
 # Speed of the build: compiled files from the cache, and the fastest linker at hand. The cache keeps

@@ -22,7 +22,7 @@ namespace {
 
 struct Flags {
   std::string objective = "quadratic";
-  ProblemOptions problem;
+  ObjectiveOptions problem;
   std::string stages = "2,4,8,16,32";
   std::string methods = "pd,rpd,local,local-plain,gpipe,2bw";
   std::string noise = "0";

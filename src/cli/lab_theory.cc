@@ -19,7 +19,7 @@ namespace {
 struct Flags {
   std::string stages = "2,4,8,16,32";
   BoundInputs inputs{1, 1, 1, 1, 1e6};
-  ProblemOptions problem;
+  ObjectiveOptions problem;
   StalenessOptions study;
 };
 

@@ -42,12 +42,12 @@ MadeData MakeNormalData(int64_t rows, int64_t columns) {
 }
 
 template <QuadraticStart start>
-Objectives MakeQuadratic(const ProblemOptions& options) {
+Objectives MakeQuadratic(const ObjectiveOptions& options) {
   const int64_t dimension = options.dimension > 0 ? options.dimension : 512;
   return std::unique_ptr<Objective>(std::make_unique<Quadratic>(dimension, kShift, start));
 }
 
-Objectives MakeLeastSquares(const ProblemOptions& options) {
+Objectives MakeLeastSquares(const ObjectiveOptions& options) {
   constexpr double kLabelNoise = 0.1;
   const int64_t dimension = options.dimension > 0 ? options.dimension : 128;
   MadeData data = MakeNormalData(2 * dimension, dimension);
@@ -57,7 +57,7 @@ Objectives MakeLeastSquares(const ProblemOptions& options) {
       LinearKind::kLeastSquares, std::move(data.samples), std::move(data.scores), 0));
 }
 
-Objectives MakeLogistic(const ProblemOptions& options) {
+Objectives MakeLogistic(const ObjectiveOptions& options) {
   constexpr double kSharpness = 3;
   if (!options.data.empty()) {
     HEDDLE_ASSIGN(const std::string text, ReadFile(options.data));
@@ -74,7 +74,7 @@ Objectives MakeLogistic(const ProblemOptions& options) {
       LinearKind::kLogistic, std::move(data.samples), std::move(data.scores), kDecay));
 }
 
-Objectives MakeLanguageModel(const ProblemOptions& options) {
+Objectives MakeLanguageModel(const ObjectiveOptions& options) {
   constexpr int64_t kMadeLength = 200000;
   if (options.data.empty()) {
     return LanguageModelOf(MadeText(kMadeLength), "made text", options.network);
@@ -128,7 +128,7 @@ Status CheckNetwork(const NetworkShape& network) {
 }
 
 // Options that the objective would not read are mistakes.
-Status CheckFits(const std::string& name, const ProblemOptions& options) {
+Status CheckFits(const std::string& name, const ObjectiveOptions& options) {
   if (!options.data.empty() && name != "logistic" && name != "lm") {
     return BadInput("--data", "\"" + name + "\" reads no data", "only logistic and lm do");
   }
@@ -146,7 +146,7 @@ Status CheckFits(const std::string& name, const ProblemOptions& options) {
 
 struct Maker {
   Problem problem;
-  Objectives (*make)(const ProblemOptions&);
+  Objectives (*make)(const ObjectiveOptions&);
 };
 
 const std::vector<Maker>& Makers() {
@@ -172,7 +172,7 @@ const std::vector<Problem>& Problems() {
   return problems;
 }
 
-Objectives MakeProblem(const std::string& name, const ProblemOptions& options) {
+Objectives MakeProblem(const std::string& name, const ObjectiveOptions& options) {
   if (options.dimension < 0 || options.dimension > kMostDimensions ||
       (options.dimension > 0 && !options.data.empty())) {
     return BadInput("--dimension", fmt::format("{} is not possible here", options.dimension),

@@ -24,7 +24,7 @@
 
 namespace heddle {
 
-struct ProblemOptions {
+struct ObjectiveOptions {
   std::string data = {};      // logistic: a libsvm file; lm: a text
   int64_t dimension = 0;      // 0: as above; not with data, not of lm
   NetworkShape network = {};  // lm; its alphabet is the text's
@@ -37,7 +37,7 @@ struct Problem {
 const std::vector<Problem>& Problems();
 
 Result<std::unique_ptr<Objective>> MakeProblem(const std::string& name,
-                                               const ProblemOptions& options);
+                                               const ObjectiveOptions& options);
 
 // A language model of a text; `where` names it in errors.
 Result<std::unique_ptr<Objective>> LanguageModelOf(std::string_view text, const std::string& where,

@@ -77,7 +77,7 @@ struct GroupState {
 
 // Messages of a channel job that are ready, by the step that sends them: a device may be ahead of
 // another by a repetition.
-struct JobState {
+struct ChannelJobState {
   std::map<int32_t, std::vector<std::pair<CommEnd, CommEnd>>> messages;
 };
 
@@ -182,7 +182,7 @@ class Engine {
   std::vector<DeviceState> devices_;
   std::vector<LaneState> lanes_;
   std::vector<GroupState> groups_;
-  std::vector<JobState> jobs_;
+  std::vector<ChannelJobState> jobs_;
   std::vector<FlowState> flows_;
   std::vector<int32_t> free_flows_;
   std::deque<KeptOp> kept_;

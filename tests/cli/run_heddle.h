@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "support/temporary_file.h"
 
 namespace heddle {
 
@@ -44,23 +45,5 @@ inline Ran RunHeddle(const std::string& arguments) {
 inline std::string ClusterFile(const std::string& name) {
   return std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml";
 }
-
-// A file that is gone when the test is over.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& contents = "") {
-    char name[] = "/tmp/heddle-test-XXXXXX";
-    close(mkstemp(name));
-    path_ = name;
-    if (!contents.empty() && !WriteFile(path_, contents).ok()) abort();
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace heddle

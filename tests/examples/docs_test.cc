@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-void CheckConsole(const std::string& page, Block& block, const Sandbox& sandbox) {
+void CheckConsole(const std::string& page, FencedBlock& block, const Sandbox& sandbox) {
   std::vector<std::string> lines;
   for (const Command& command : CommandsOf(block)) {
     const std::vector<std::string> output = LinesOf(sandbox.Run(command.text).output);
@@ -54,7 +54,7 @@ Json Steady(const Json& json) {
   return object;
 }
 
-void CheckPlan(const std::string& page, const Block& block, const Sandbox& sandbox) {
+void CheckPlan(const std::string& page, const FencedBlock& block, const Sandbox& sandbox) {
   const Json shown = Json::parse(TextOf(block.lines), nullptr, /*allow_exceptions=*/false,
                                  /*ignore_comments=*/true);
   ASSERT_FALSE(shown.is_discarded()) << page << ":" << block.line << ": not JSON";
@@ -62,7 +62,7 @@ void CheckPlan(const std::string& page, const Block& block, const Sandbox& sandb
   EXPECT_EQ(Steady(shown).dump(1), Steady(written).dump(1)) << page << ":" << block.line;
 }
 
-std::string WholeProgram(const Block& block) {
+std::string WholeProgram(const FencedBlock& block) {
   const auto has = [&](const std::string& word) {
     return std::any_of(block.lines.begin(), block.lines.end(),
                        [&](const std::string& line) { return line.starts_with(word + " "); });
@@ -74,7 +74,7 @@ std::string WholeProgram(const Block& block) {
   return text + TextOf(block.lines);
 }
 
-void CheckSnippet(const std::string& page, const Block& block, Block* finding,
+void CheckSnippet(const std::string& page, const FencedBlock& block, FencedBlock* finding,
                   const Sandbox& sandbox) {
   sandbox.Write("snippet.heddle", WholeProgram(block));
   const Session session =
@@ -98,9 +98,9 @@ TEST_P(DocsTest, IsTrue) {
   Document document(text);
   ASSERT_EQ(document.Print(), text) << page << ": a block is not closed";
   const Sandbox sandbox;
-  std::vector<Block>& blocks = document.blocks();
+  std::vector<FencedBlock>& blocks = document.blocks();
   for (size_t k = 0; k < blocks.size(); ++k) {
-    Block* next = k + 1 < blocks.size() ? &blocks[k + 1] : nullptr;
+    FencedBlock* next = k + 1 < blocks.size() ? &blocks[k + 1] : nullptr;
     if (blocks[k].tag == "console") CheckConsole(page, blocks[k], sandbox);
     if (blocks[k].tag == "jsonc") CheckPlan(page, blocks[k], sandbox);
     if (blocks[k].tag == "heddle") {

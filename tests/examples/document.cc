@@ -74,7 +74,7 @@ std::string TextOf(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::vector<Command> CommandsOf(const Block& block) {
+std::vector<Command> CommandsOf(const FencedBlock& block) {
   std::vector<Command> commands;
   bool continues = false;
   for (const std::string& line : block.lines) {

@@ -1,7 +1,7 @@
 // Document: a Markdown file as its fenced blocks, which can be replaced, and the text between them.
 //
 //   Document document(ReadText("README.md"));
-//   for (Block& block : document.blocks()) if (block.tag == "console") …
+//   for (FencedBlock& block : document.blocks()) if (block.tag == "console") …
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace heddle {
 
-struct Block {
+struct FencedBlock {
   std::string tag;                 // what stands behind ```
   int line = 0;                    // of the file, where it starts
   std::vector<std::string> lines;  // between the fences
@@ -19,12 +19,12 @@ class Document {
  public:
   explicit Document(const std::string& markdown);
 
-  std::vector<Block>& blocks() { return blocks_; }
+  std::vector<FencedBlock>& blocks() { return blocks_; }
   std::string Print() const;
 
  private:
   std::vector<std::string> between_;  // before each block, and after the last; ends with its fence
-  std::vector<Block> blocks_;
+  std::vector<FencedBlock> blocks_;
 };
 
 std::vector<std::string> LinesOf(const std::string& text);
@@ -37,7 +37,7 @@ struct Command {
   std::vector<std::string> shown;   // the command as it stands in the block
   std::vector<std::string> output;  // expected
 };
-std::vector<Command> CommandsOf(const Block& block);
+std::vector<Command> CommandsOf(const FencedBlock& block);
 
 // Whether the output is what the page shows. A line "…" stands for any lines, a line that ends in
 // " …" for any line that starts so. How long planning and simulating took is not compared.

@@ -251,7 +251,7 @@ TEST(LanguageModelTest, EveryMethodLearns) {
 }
 
 TEST(LanguageModelTest, RefusesWhatItCannotBe) {
-  const auto refused = [](const ProblemOptions& options) {
+  const auto refused = [](const ObjectiveOptions& options) {
     const auto made = MakeProblem("lm", options);
     EXPECT_FALSE(made.ok());
     return made.ok() ? "" : made.error().where;

@@ -19,7 +19,7 @@ bool Matters(const Graph& graph, const Op& op, const Operand& operand, bool outp
 }  // namespace
 
 SpmdProblem::SpmdProblem(const OpCost& cost, const Cluster& cluster, const SpmdMesh& mesh,
-                         ProblemOptions options)
+                         SpmdProblemOptions options)
     : cost_(cost),
       cluster_(cluster),
       mesh_(mesh),

@@ -45,7 +45,7 @@ struct FrontierStep;
 // for every mesh.
 using FoldedSteps = std::shared_ptr<const std::vector<FrontierStep>>;
 
-struct ProblemOptions {
+struct SpmdProblemOptions {
   // Seconds per byte that a device keeps from one step to the next or from forward to backward, by
   // number in the mesh; empty: memory costs nothing.
   std::vector<double> memory_price;
@@ -56,7 +56,7 @@ class SpmdProblem {
  public:
   // All but the options must outlive this.
   SpmdProblem(const OpCost& cost, const Cluster& cluster, const SpmdMesh& mesh,
-              ProblemOptions options = {});
+              SpmdProblemOptions options = {});
 
   const Graph& graph() const { return cost_.graph(); }
   const Cluster& cluster() const { return cluster_; }
@@ -94,7 +94,7 @@ class SpmdProblem {
   const OpCost& cost_;
   const Cluster& cluster_;
   const SpmdMesh& mesh_;
-  ProblemOptions options_;
+  SpmdProblemOptions options_;
   ShardSizes sizes_;
   ExchangeCost exchange_;
   std::vector<SpmdOp> ops_;

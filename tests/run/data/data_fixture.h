@@ -2,18 +2,16 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "model/autodiff.h"
 #include "model/graph_builder.h"
 #include "model/zoo.h"
 #include "run/data/data_source.h"
+#include "support/temporary_file.h"
 
 namespace heddle {
 
@@ -59,25 +57,6 @@ inline TensorId InputOf(const Graph& graph, const std::string& name) {
   EXPECT_TRUE(found.has_value()) << name;
   return found.value_or(TensorId{});
 }
-
-// A file with these contents, gone when the test is over.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& contents) {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("heddle_data_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
-    EXPECT_TRUE(WriteFile(path_, contents).ok());
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline std::unique_ptr<DataSource> Opened(const std::string& spec, const Graph& graph,
                                           const DataOptions& options = {}) {
