@@ -21,7 +21,7 @@ class TemporaryFile {
     const int file = mkstemp(path_.data());
     EXPECT_GE(file, 0) << path_;
     close(file);
-    if (!contents.empty()) EXPECT_TRUE(WriteFile(path_, contents).ok()) << path_;
+    EXPECT_TRUE(WriteFile(path_, contents).ok()) << path_;
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
