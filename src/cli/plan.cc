@@ -11,6 +11,7 @@
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "cli/plan_text.h"
+#include "cli/value_check.h"
 
 namespace heddle {
 namespace {
@@ -96,7 +97,7 @@ void AddPlanCommand(Commands& commands) {
                    "lab race), or bound")
       ->capture_default_str();
   command->add_option("--noise", flags->advice.noise, "time-to-loss: of gradients in the race")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeast(0))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
