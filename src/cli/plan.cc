@@ -10,6 +10,7 @@
 #include "base/json_field.h"
 #include "choose/planners.h"
 #include "cli/command.h"
+#include "cli/gradient_options.h"
 #include "cli/plan_text.h"
 #include "cli/value_check.h"
 
@@ -55,6 +56,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
+  HEDDLE_RETURN_IF_ERROR(RefuseUnusedGradientOptions(plan, inputs.planning->graph));
   const Json json = PlanToJson(plan);
   if (!flags.output.empty()) HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, json.dump(2) + "\n"));
   if (terminal.json) {

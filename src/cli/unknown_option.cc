@@ -89,7 +89,7 @@ Error UnknownOption(const CLI::App& app, const CLI::App& command, const std::str
   } else if (const std::vector<std::string> owners = OwnersOf(app, name); !owners.empty()) {
     hint = fmt::format("{} has it; ", Join(owners, ", "));
   }
-  return Usage(fmt::format("{}: unknown option {}", called, name),
+  return Usage(fmt::format("{}unknown option {}", path.empty() ? "" : path + ": ", name),
                fmt::format("{}{} --help lists all", hint, called));
 }
 
