@@ -2,19 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <string>
 
 namespace heddle {
 namespace {
 
+// A unit as people write it. The first of those with the same factor is the one that errors list.
 struct UnitName {
   std::string_view name;
   double factor;
 };
 
+// GB is 1e9 bytes, GiB 2^30. Small letters are refused: gb could be bits, kb either.
 constexpr auto kByteUnits = std::to_array<UnitName>({
     {"B", 1},
     {"kB", 1e3},
@@ -26,6 +31,7 @@ constexpr auto kByteUnits = std::to_array<UnitName>({
     {"GiB", 1073741824.0},
     {"TiB", 1099511627776.0},
 });
+// B is a byte, b and bit are bits.
 constexpr auto kBandwidthUnits = std::to_array<UnitName>({
     {"B/s", 1},
     {"kB/s", 1e3},
@@ -40,6 +46,29 @@ constexpr auto kBandwidthUnits = std::to_array<UnitName>({
     {"Mbit/s", 125e3},
     {"Gbit/s", 125e6},
     {"Tbit/s", 125e9},
+    {"Bps", 1},
+    {"kBps", 1e3},
+    {"MBps", 1e6},
+    {"GBps", 1e9},
+    {"TBps", 1e12},
+    {"KiBps", 1024.0},
+    {"MiBps", 1048576.0},
+    {"GiBps", 1073741824.0},
+    {"b/s", 0.125},
+    {"kb/s", 125.0},
+    {"Mb/s", 125e3},
+    {"Gb/s", 125e6},
+    {"Tb/s", 125e9},
+    {"bps", 0.125},
+    {"kbps", 125.0},
+    {"Kbps", 125.0},
+    {"Mbps", 125e3},
+    {"Gbps", 125e6},
+    {"Tbps", 125e9},
+    {"kbits/s", 125.0},
+    {"Mbits/s", 125e3},
+    {"Gbits/s", 125e6},
+    {"Tbits/s", 125e9},
 });
 constexpr auto kSecondUnits = std::to_array<UnitName>({
     {"s", 1},
@@ -47,7 +76,14 @@ constexpr auto kSecondUnits = std::to_array<UnitName>({
     {"us", 1e-6},
     {"ns", 1e-9},
     {"min", 60},
+    {"sec", 1},
+    {"msec", 1e-3},
+    {"usec", 1e-6},
+    {"nsec", 1e-9},
+    {"\u00b5s", 1e-6},  // the micro sign
+    {"\u03bcs", 1e-6},  // the Greek letter, which looks the same
 });
+// Also without the s, or with any of its letters small.
 constexpr auto kFlopRateUnits = std::to_array<UnitName>({
     {"FLOP/s", 1},
     {"MFLOP/s", 1e6},
@@ -56,14 +92,83 @@ constexpr auto kFlopRateUnits = std::to_array<UnitName>({
     {"PFLOP/s", 1e15},
 });
 
+// What is not understood because it can be read in two ways, and the ways to write it.
+struct AmbiguousUnit {
+  std::string_view name;
+  std::string_view write;
+};
+constexpr auto kAmbiguousUnits = std::to_array<AmbiguousUnit>({
+    {"K", "kB (1000 bytes) or KiB (1024)"},
+    {"k", "kB (1000 bytes) or KiB (1024)"},
+    {"M", "MB (10^6 bytes) or MiB (2^20)"},
+    {"G", "GB (10^9 bytes) or GiB (2^30)"},
+    {"T", "TB (10^12 bytes) or TiB (2^40)"},
+    {"KB", "kB (1000 bytes) or KiB (1024)"},
+    {"kb", "kB (1000 bytes) or KiB (1024)"},
+    {"Kb", "kB (1000 bytes) or KiB (1024)"},
+    {"mb", "MB (10^6 bytes) or MiB (2^20)"},
+    {"Mb", "MB (10^6 bytes) or MiB (2^20)"},
+    {"gb", "GB (10^9 bytes) or GiB (2^30)"},
+    {"Gb", "GB (10^9 bytes) or GiB (2^30)"},
+    {"tb", "TB (10^12 bytes) or TiB (2^40)"},
+    {"Tb", "TB (10^12 bytes) or TiB (2^40)"},
+    {"KB/s", "kB/s (1000 bytes) or KiB/s (1024)"},
+    {"mb/s", "Mbit/s or MB/s"},
+    {"gb/s", "Gbit/s or GB/s"},
+    {"tb/s", "Tbit/s or TB/s"},
+    {"mbps", "Mbit/s or MB/s"},
+    {"gbps", "Gbit/s or GB/s"},
+    {"tbps", "Tbit/s or TB/s"},
+});
+
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return text;
 }
 
+// "known units: B, kB, …", each factor once.
+std::string KnownUnits(std::span<const UnitName> units) {
+  std::string known;
+  for (const UnitName& unit : units) {
+    const auto first = std::find_if(units.begin(), units.end(), [&](const UnitName& other) {
+      return other.factor == unit.factor;
+    });
+    if (first->name != unit.name) continue;
+    known += (known.empty() ? "" : ", ") + std::string(unit.name);
+  }
+  return "known units: " + known;
+}
+
+Error UnknownUnit(std::string_view text, std::string_view unit, std::span<const UnitName> units) {
+  for (const AmbiguousUnit& ambiguous : kAmbiguousUnits) {
+    if (ambiguous.name != unit) continue;
+    return BadInput("", fmt::format("\"{}\": the unit \"{}\" can be read in two ways", text, unit),
+                    fmt::format("write {}", ambiguous.write));
+  }
+  return BadInput("", fmt::format("\"{}\" has the unknown unit \"{}\"", text, unit),
+                  KnownUnits(units));
+}
+
+// TFLOPS, TFLOPs, tflops, TFLOP and TFLOP/s are one unit: nothing else is meant by any of them.
+std::string AsFlopRate(std::string_view unit) {
+  std::string name;
+  for (const char letter : unit) {
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  }
+  for (const std::string_view ending : {"FLOP/S", "FLOPS", "FLOP"}) {
+    if (!name.ends_with(ending)) continue;
+    name.resize(name.size() - ending.size());
+    return name + "FLOP/s";
+  }
+  return std::string(unit);
+}
+
+std::string AsItIs(std::string_view unit) { return std::string(unit); }
+
 Result<double> ParseWithUnit(std::string_view text, std::span<const UnitName> units,
-                             std::string_view example) {
+                             std::string_view example,
+                             std::string (*normal)(std::string_view) = &AsItIs) {
   const std::string_view trimmed = Trim(text);
   const std::string hint = fmt::format("write a number and a unit, e.g. \"{}\"", example);
   double number = 0;
@@ -74,18 +179,14 @@ Result<double> ParseWithUnit(std::string_view text, std::span<const UnitName> un
   const std::string_view unit = Trim(trimmed.substr(static_cast<size_t>(end - trimmed.data())));
   if (unit.empty()) return BadInput("", fmt::format("\"{}\" has no unit", text), hint);
   if (number < 0) return BadInput("", fmt::format("\"{}\" is negative", text), hint);
+  const std::string name = normal(unit);
   for (const UnitName& candidate : units) {
-    if (candidate.name != unit) continue;
+    if (candidate.name != name) continue;
     const double value = number * candidate.factor;
     if (value > 9e18) return BadInput("", fmt::format("\"{}\" is too large", text), hint);
     return value;
   }
-  std::string known;
-  for (const UnitName& candidate : units) {
-    known += (known.empty() ? "" : ", ") + std::string(candidate.name);
-  }
-  return BadInput("", fmt::format("\"{}\" has the unknown unit \"{}\"", text, unit),
-                  "known units: " + known);
+  return UnknownUnit(text, unit, units);
 }
 
 struct Scale {
@@ -121,7 +222,7 @@ Result<Seconds> ParseSeconds(std::string_view text) {
 }
 
 Result<FlopRate> ParseFlopRate(std::string_view text) {
-  HEDDLE_ASSIGN(const double value, ParseWithUnit(text, kFlopRateUnits, "14 TFLOP/s"));
+  HEDDLE_ASSIGN(const double value, ParseWithUnit(text, kFlopRateUnits, "14 TFLOP/s", &AsFlopRate));
   return FlopRate{value};
 }
 

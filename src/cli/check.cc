@@ -7,12 +7,14 @@
 #include "base/json_field.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
+#include "report/text_width.h"
 
 namespace heddle {
 namespace {
 
 Status Run(const ProgramFlags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const ProgramSource source, LoadProgramSource(flags));
+  HEDDLE_RETURN_IF_ERROR(RefuseUnreadProfile(flags.profile, source.loaded.plan));
   HEDDLE_ASSIGN(const Verdict verdict, CheckSource(source));
   if (terminal.json) {
     Json json;
@@ -23,6 +25,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
       json["findings"].push_back({{"kind", NameOf(finding.kind)}, {"message", finding.message}});
     }
     json["memory"] = MemoryJson(source, verdict);
+    json["other_cluster"] = MatchJson(source.match);
     terminal.PrintJson(json);
   }
   if (!verdict.ok()) {
@@ -36,6 +39,9 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
   if (!terminal.json) {
     Bytes peak;
     for (const DeviceMemory& memory : verdict.memory) peak = std::max(peak, memory.peak);
+    if (!source.match.file.empty()) {
+      terminal.Print(Wrapped(source.match.Text(), terminal.width));
+    }
     terminal.Print(fmt::format(
         "ok: {} devices, {} instructions, every layer once, no deadlock, at most {} on a device\n",
         source.program.devices.size(), source.program.instruction_count(), ToText(peak)));

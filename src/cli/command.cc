@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "base/json_field.h"
 #include "base/text.h"
+#include "cli/option_rules.h"
+#include "cli/unknown_option.h"
 
 namespace heddle {
 
@@ -18,7 +22,16 @@ void Terminal::PrintJson(const Json& value) const {
 }
 
 void Terminal::Print(const std::string& text) const {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written && output_error == 0) output_error = errno;
+}
+
+Status Terminal::Flush() const {
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  if (output_error == 0) return Ok();
+  return BadInput("standard output", fmt::format("cannot write: {}", std::strerror(output_error)),
+                  output_error == EBADF ? "it is closed: send it to a file, or to /dev/null"
+                                        : "what was printed is not complete");
 }
 
 void Terminal::Progress(const std::string& text) const {
@@ -51,7 +64,9 @@ bool Commands::Knows(const std::string& name) const {
 
 Status Commands::Run(const Terminal& terminal) const {
   for (const Entry& entry : actions_) {
-    if (entry.command->parsed()) return entry.action(terminal);
+    if (!entry.command->parsed()) continue;
+    HEDDLE_RETURN_IF_ERROR(CheckOptionRules(PathOf(*entry.command), *entry.command));
+    return entry.action(terminal);
   }
   return Usage("no subcommand given", "see heddle --help");
 }
@@ -69,13 +84,17 @@ void PlanFlags::AddTo(CLI::App* command) {
                       "relative speed; unless given the first named like V100, else the fastest");
   command->add_option("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
       ->required();
-  command->add_option("--batch", batch, "Samples per update over all devices")
+  command->add_option("--batch,--global-batch-size", batch, "Samples per update over all devices")
       ->capture_default_str();
   command->add_option("--microbatches", microbatches, "Parts of a batch; tuned unless given");
-  command->add_option("--dtype", dtype, "fp32, bf16 or fp16")->capture_default_str();
+  command->add_option("--micro-batch-size", micro_batch_size,
+                      "Instead of --microbatches: samples of each part");
+  command->add_option("--dtype", dtype, "fp32, bf16, fp16 or fp64")->capture_default_str();
   command->add_option("--optimizer", optimizer, std::string(kOptimizerChoices))
       ->capture_default_str();
-  command->add_option("--clip", clip, "Largest norm of all gradients together; 0: none")
+  command
+      ->add_option("--clip,--max-grad-norm", clip,
+                   "Largest norm of all gradients together; 0: none")
       ->capture_default_str();
   command->add_option("--profile", profile, "Measured times of ops (JSON)");
   command
@@ -98,6 +117,28 @@ void PlanFlags::AddTo(CLI::App* command) {
       ->capture_default_str();
 }
 
+namespace {
+
+// Parts of a batch as they were asked for; nothing: they are tuned.
+Result<std::optional<int64_t>> MicrobatchesOf(const PlanFlags& flags) {
+  if (flags.micro_batch_size) {
+    const int64_t size = *flags.micro_batch_size;
+    if (size >= 1 && size <= flags.batch && flags.batch % size == 0) {
+      return std::optional(flags.batch / size);
+    }
+    return BadInput("--micro-batch-size",
+                    fmt::format("{} does not divide the batch of {}", size, flags.batch),
+                    "choose a divisor, change --batch, or leave it out to have it tuned");
+  }
+  if (!flags.microbatches) return std::optional<int64_t>();
+  const int64_t most = std::min<int64_t>(flags.batch, 1 << 16);
+  if (*flags.microbatches >= 1 && *flags.microbatches <= most) return flags.microbatches;
+  return BadInput("--microbatches", fmt::format("{} is out of range", *flags.microbatches),
+                  fmt::format("1 to {}; leave it out to have it tuned", most));
+}
+
+}  // namespace
+
 Result<PlanOptions> PlanFlags::ToOptions() const {
   PlanOptions options;
   options.model = model;
@@ -107,17 +148,13 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
                     fmt::format("expected 1 to {}", kMostBatch));
   }
   options.batch = batch;
-  if (profile_batch < 0 || profile_batch > kMostBatch) {
-    return BadInput("--profile-batch", fmt::format("{} is out of range", profile_batch),
+  if (profile_batch && (*profile_batch < 1 || *profile_batch > kMostBatch)) {
+    return BadInput("--profile-batch", fmt::format("{} is out of range", *profile_batch),
                     fmt::format("expected 1 to {}", kMostBatch));
   }
-  options.profile_batch = profile_batch;
+  options.profile_batch = profile_batch.value_or(0);
   options.profile_device = profile_device;
-  if (microbatches < 0 || microbatches > std::min<int64_t>(batch, 1 << 16)) {
-    return BadInput("--microbatches", fmt::format("{} is out of range", microbatches),
-                    fmt::format("expected 1 to {}, the batch", batch));
-  }
-  if (microbatches > 0) options.microbatches = microbatches;
+  HEDDLE_ASSIGN(options.microbatches, MicrobatchesOf(*this));
   const auto type = ParseDType(dtype);
   if (!type || *type == DType::kI64) {
     return BadInput("--dtype", fmt::format("\"{}\" is unknown", dtype), "fp32, bf16, fp16 or fp64");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,15 @@ struct Terminal {
   bool colour = false;  // standard output is a terminal and NO_COLOR is not set
   int width = 100;
   mutable bool printed_json = false;  // a failure then adds no second object
+  mutable int output_error = 0;       // errno of the first write that failed
 
   TableStyle style() const { return {colour, width}; }
 
   // One JSON object on standard output.
   void PrintJson(const Json& value) const;
   void Print(const std::string& text) const;
+  // Whether all that was printed has arrived: the last thing that a command is asked.
+  Status Flush() const;
   // A progress line on standard error, only where someone watches.
   void Progress(const std::string& text) const;
   void EndProgress() const;
@@ -58,10 +62,11 @@ struct PlanFlags {
   std::string model;
   std::string cluster;
   std::string profile;
-  int64_t profile_batch = 0;
+  std::optional<int64_t> profile_batch;
   std::string profile_device;
   int64_t batch = 256;
-  int64_t microbatches = 0;
+  std::optional<int64_t> microbatches;      // tuned unless given
+  std::optional<int64_t> micro_batch_size;  // instead: samples of each
   std::string dtype = "fp32";
   std::string optimizer = "adam";
   double clip = 0;
@@ -89,6 +94,7 @@ void AddCheckCommand(Commands& commands);
 void AddCompareCommand(Commands& commands);
 void AddDemoCommand(Commands& commands);
 void AddExplainCommand(Commands& commands);
+void AddHelpCommand(Commands& commands, const CLI::App& app);
 void AddLabCommand(Commands& commands);
 void AddLowerCommand(Commands& commands);
 void AddModelsCommand(Commands& commands);

@@ -8,6 +8,7 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
+#include "cli/value_check.h"
 #include "lab/replay.h"
 #include "report/text_table.h"
 
@@ -150,13 +151,13 @@ void AddLabDelayCommand(Commands& commands) {
   command->add_option("--stages", flags->stages, "Numbers of stages: 1..32, or 2,4,8")
       ->capture_default_str();
   command->add_option("--forward", flags->forward, "Ticks of a forward")
-      ->check(CLI::Range(1, 1000))
+      ->check(Within(1, 1000))
       ->capture_default_str();
   command->add_option("--backward", flags->backward, "Ticks of a backward")
-      ->check(CLI::Range(1, 1000))
+      ->check(Within(1, 1000))
       ->capture_default_str();
   command->add_option("--latency", flags->latency, "Ticks from one stage to the next")
-      ->check(CLI::Range(0, 1000))
+      ->check(Within(0, 1000))
       ->capture_default_str();
   command->add_option("--slowness", flags->slowness,
                       "How many times as long stages take, repeated, as in 1,1,2");

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/lab.h"
 #include "cli/lab_race_output.h"
+#include "cli/value_check.h"
 #include "lab/methods.h"
 #include "lab/problems.h"
 #include "lab/race.h"
@@ -192,7 +193,7 @@ void AddLabRaceCommand(Commands& commands) {
       ->capture_default_str();
   command->add_option("--threads", flags->race.threads, "0: as many as there are cores")
       ->capture_default_str()
-      ->check(CLI::Range(0, 256));
+      ->check(Within(0, 256));
   command->add_option("--target", flags->target,
                       "Also ticks until the loss comes down to this; tunes step sizes for it");
   command->add_option("--plot", flags->plot, "Write the curves to this .svg or .html");

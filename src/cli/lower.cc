@@ -18,8 +18,9 @@ struct Flags {
 
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const ProgramSource source, LoadProgramSource(flags.program));
+  HEDDLE_RETURN_IF_ERROR(RefuseUnreadProfile(flags.program.profile, source.loaded.plan));
   const std::string text = PrintProgram(source.program);
-  if (!flags.output.empty()) return WriteFile(flags.output, text);
+  if (!flags.output.empty()) HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, text));
   if (terminal.json) {
     terminal.PrintJson(Json{{"schema", "heddle.program/1"},
                             {"devices", source.program.devices.size()},
@@ -27,7 +28,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
                             {"text", text}});
     return Ok();
   }
-  terminal.Print(text);
+  if (flags.output.empty()) terminal.Print(text);
   return Ok();
 }
 

@@ -1,17 +1,22 @@
 // heddle: plans and simulates distributed training on mixed clusters.
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
 
 #include "base/json_field.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/share.h"
+#include "cli/unknown_option.h"
+#include "cli/value_check.h"
 
 namespace heddle {
 namespace {
@@ -40,16 +45,29 @@ int Fail(const Error& error, const Terminal& terminal) {
   return static_cast<int>(error.kind);
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app(
-      "heddle plans and simulates distributed training of deep networks on mixed clusters.",
-      "heddle");
-  Terminal terminal = FindTerminal();
-  app.set_version_flag("--version", std::string("heddle ") + kVersion);
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.add_flag("--json", terminal.json, "Print one JSON object instead of text");
-  Commands commands(app);
+// A file opened while standard output is closed would take its number, and what is printed would go
+// there. What takes the places here can only be used the wrong way round, so that printing fails.
+void HoldStandardStreams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    if (open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+// The exit code, after a look at whether everything printed has arrived.
+int Conclude(const Status& status, Terminal terminal) {
+  if (!status.ok()) {
+    const int code = Fail(status.error(), terminal);
+    std::fflush(stdout);
+    return code;
+  }
+  const Status written = terminal.Flush();
+  if (written.ok()) return 0;
+  terminal.json = false;  // it would go the same way
+  return Fail(written.error(), terminal);
+}
+
+void AddCommands(Commands& commands, const CLI::App& app) {
   AddPlanCommand(commands);
   AddCompareCommand(commands);
   AddExplainCommand(commands);
@@ -63,20 +81,53 @@ int Main(int argc, char** argv) {
   AddShareCommand(commands);
   AddModelsCommand(commands);
   AddDemoCommand(commands);
-  for (int k = 1; k < argc; ++k) terminal.json = terminal.json || std::string(argv[k]) == "--json";
+  AddHelpCommand(commands, app);
+}
+
+// Of the arguments; or what --help and --version print.
+Status Parse(CLI::App& app, const Commands& commands, int argc, char** argv, std::string* printed) {
   if (argc > 1 && argv[1][0] != '-' && !commands.Knows(argv[1])) {
-    return Fail(Usage(std::string("unknown command \"") + argv[1] + "\"",
-                      SuggestName(argv[1], commands.Names())),
-                terminal);
+    return Usage(std::string("unknown command \"") + argv[1] + "\"",
+                 SuggestName(argv[1], commands.Names()));
   }
+  if (auto unknown = FindUnknownOption(app, argc, argv)) return *std::move(unknown);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return Fail(Usage(error.what(), "see heddle --help, or heddle <command> --help"), terminal);
+    if (error.get_exit_code() != 0) {
+      return Usage(error.what(), "see heddle --help, or heddle <command> --help");
+    }
+    std::ostringstream out;
+    app.exit(error, out, out);
+    *printed = out.str();
   }
-  const Status status = commands.Run(terminal);
-  return status.ok() ? 0 : Fail(status.error(), terminal);
+  return Ok();
+}
+
+int Main(int argc, char** argv) {
+  HoldStandardStreams();
+  CLI::App app(
+      "heddle plans, simulates, runs and proves distributed training of deep networks on mixed "
+      "clusters.",
+      "heddle");
+  Terminal terminal = FindTerminal();
+  app.set_version_flag("--version", std::string("heddle ") + kVersion);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer("Example:\n  heddle demo\n\nheddle help <command> explains a command.");
+  app.add_flag("--json", terminal.json, "Print one JSON object instead of text");
+  Commands commands(app);
+  AddCommands(commands, app);
+  CheckNumbers(app);
+  for (int k = 1; k < argc; ++k) terminal.json = terminal.json || std::string(argv[k]) == "--json";
+  std::string printed;
+  const Status parsed = Parse(app, commands, argc, argv, &printed);
+  if (!parsed.ok()) return Conclude(parsed, terminal);
+  if (!printed.empty()) {
+    terminal.Print(printed);
+    return Conclude(Ok(), terminal);
+  }
+  return Conclude(commands.Run(terminal), terminal);
 }
 
 }  // namespace

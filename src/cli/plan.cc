@@ -10,7 +10,9 @@
 #include "base/json_field.h"
 #include "choose/planners.h"
 #include "cli/command.h"
+#include "cli/gradient_options.h"
 #include "cli/plan_text.h"
+#include "cli/value_check.h"
 
 namespace heddle {
 namespace {
@@ -54,6 +56,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
+  HEDDLE_RETURN_IF_ERROR(RefuseUnusedGradientOptions(plan, inputs.planning->graph));
   const Json json = PlanToJson(plan);
   if (!flags.output.empty()) HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, json.dump(2) + "\n"));
   if (terminal.json) {
@@ -96,7 +99,7 @@ void AddPlanCommand(Commands& commands) {
                    "lab race), or bound")
       ->capture_default_str();
   command->add_option("--noise", flags->advice.noise, "time-to-loss: of gradients in the race")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeast(0))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });

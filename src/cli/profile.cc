@@ -6,6 +6,7 @@
 
 #include "base/json_field.h"
 #include "cli/command.h"
+#include "cli/value_check.h"
 #include "cli/worker_process.h"
 
 namespace heddle {
@@ -60,17 +61,19 @@ void AddProfileCommand(Commands& commands) {
       ->required();
   command->add_option("--rows", flags->rows, "Numbers of samples at once to measure")
       ->delimiter(',')
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->check(Within(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--steps", flags->steps, "Training steps to time each op in")
-      ->check(CLI::Range(1, 1000))
+      ->check(Within(1, 1000))
       ->capture_default_str();
   command->add_option("--type", flags->type, "The device type to file the times under")
       ->capture_default_str();
   command->add_option("--dtype", flags->dtype, "fp32 or fp64")->capture_default_str();
   command->add_option("--optimizer", flags->optimizer, std::string(kOptimizerChoices))
       ->capture_default_str();
-  command->add_option("--clip", flags->clip, "As in plan")->capture_default_str();
+  command->add_option("--clip,--max-grad-norm", flags->clip, "As in plan")
+      ->check(AtLeast(0))
+      ->capture_default_str();
   command->add_option("-o,--output", flags->output, "The profile; one that is there is added to")
       ->capture_default_str();
   command->add_option("--cluster", flags->cluster,

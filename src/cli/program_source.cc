@@ -11,7 +11,9 @@ namespace heddle {
 
 void ProgramFlags::AddTo(CLI::App* command, bool with_links) {
   command->add_option("file", file, "plan.json, or a Program as text")->required();
-  command->add_option("--cluster", cluster, "The cluster of a Program given as text");
+  command->add_option("--cluster", cluster,
+                      "Another cluster than the plan's own: devices by name, else by type; "
+                      "of a Program as text, its cluster");
   command->add_option("--profile", profile, "The profile the plan was made with");
   if (with_links) {
     command->add_option("--links", links,
@@ -66,6 +68,9 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   source.is_plan = first != std::string::npos && text[first] == '{';
   if (source.is_plan) {
     HEDDLE_ASSIGN(source.loaded, LoadForUse(flags.file, source.profile.get()));
+    if (!flags.cluster.empty()) {
+      HEDDLE_ASSIGN(source.match, MoveToCluster(flags.cluster, source.loaded));
+    }
     HEDDLE_ASSIGN(source.program, LowerPlan(source.loaded.plan, source.loaded.planning->graph));
     return source;
   }
@@ -81,7 +86,16 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   }
   source.cluster = std::make_unique<Cluster>(std::move(cluster));
   HEDDLE_RETURN_IF_ERROR(FindGraph(flags.file, source));
+  if (source.profile != nullptr && source.graph == nullptr) {
+    return Usage("--profile has no effect with a Program that names no model", "leave it out");
+  }
   return source;
+}
+
+Status RefuseUnreadProfile(const std::string& profile, const Plan& plan) {
+  if (profile.empty() || !plan.profile_hash.empty()) return Ok();
+  return Usage("--profile has no effect: nothing is timed, and this was not made with a profile",
+               "leave it out");
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/other_cluster.h"
 #include "program/check/check.h"
 #include "program/program.h"
 #include "simulate/simulator.h"
@@ -24,6 +25,7 @@ struct ProgramSource {
   std::string file;
   std::unique_ptr<Profile> profile;
   LoadedPlan loaded;                 // when the file is a plan
+  DeviceMatch match;                 // and was moved to another cluster
   std::unique_ptr<Cluster> cluster;  // when it is a Program
   std::unique_ptr<Graph> graph;      // when a Program names a model
   Program program;
@@ -34,6 +36,10 @@ struct ProgramSource {
 };
 
 Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags);
+
+// For commands that look at no times: a profile is only wanted where the plan was made with one,
+// which it is compared with.
+Status RefuseUnreadProfile(const std::string& profile, const Plan& plan);
 
 // The link model to simulate with.
 Result<LinkModel> LinksOf(const ProgramFlags& flags, const ProgramSource& source);

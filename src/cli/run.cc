@@ -6,6 +6,7 @@
 
 #include "base/json_field.h"
 #include "cli/command.h"
+#include "cli/value_check.h"
 #include "cli/worker_process.h"
 #include "run/run_config.h"
 
@@ -43,7 +44,7 @@ void AddRunCommand(Commands& commands) {
                    "heddle run plan.json --data text:book.txt --steps 500 --eval-every 100");
   command->add_option("plan", config.plan, "plan.json")->required();
   command->add_option("--steps", config.steps, "Optimizer steps of the whole run")
-      ->check(CLI::NonNegativeNumber)
+      ->check(AtLeast(0))
       ->capture_default_str();
   command
       ->add_option("--data", config.data,
@@ -53,18 +54,18 @@ void AddRunCommand(Commands& commands) {
       ->capture_default_str();
   command->add_option("--seed", flags->seed,
                       "Of weights, order of samples, dropout: 1 unless given");
-  command->add_option("--rate", config.learning_rate, "Learning rate")->capture_default_str();
+  command->add_option("--rate,--lr", config.learning_rate, "Learning rate")->capture_default_str();
   command
       ->add_option("--schedule", config.schedule,
                    "Of the rate: constant, linear or cosine, as in cosine:warmup=100,floor=0.1")
       ->capture_default_str();
   command->add_option("--dtype", flags->dtype, "fp32 or fp64; the plan's unless given");
   command->add_option("--eval-every", config.eval_every, "Steps between looks at held-out samples")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeast(0));
   command->add_option("--save-every", config.save_every, "Steps between checkpoints")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeast(0));
   command->add_option("--keep", config.keep, "Checkpoints kept")
-      ->check(CLI::PositiveNumber)
+      ->check(AtLeast(1))
       ->capture_default_str();
   command->add_option("--dir", config.directory,
                       "The run's directory; a new one in runs/ if not given");
@@ -79,7 +80,7 @@ void AddRunCommand(Commands& commands) {
   command->add_option("--dilate", config.dilate, "With --emulate: how much slower time goes");
   command->add_flag("--threads", config.threads, "Devices as threads of one process");
   command->add_option("--port", config.port, "Where processes find each other; any free one if 0")
-      ->check(CLI::Range(0, 65535));
+      ->check(Within(0, 65535));
   command->add_option("--meet-within", config.meet_within, "Seconds for all processes to come")
       ->capture_default_str();
   command->add_flag("--native-collectives", config.native_collectives,

@@ -6,6 +6,7 @@
 #include "cli/share_run.h"
 #include "cli/share_text.h"
 #include "cli/share_trace.h"
+#include "cli/value_check.h"
 
 namespace heddle {
 namespace {
@@ -73,7 +74,7 @@ void AddShareCommand(Commands& commands) {
                       "Instead: schedule a stream of jobs, one line of this CSV file each");
   command->add_option("--devices", flags->devices, "Equal devices that the stream runs on")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(Within(1, 1 << 20));
   AddShareRunFlags(command, flags->run);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "cli/value_check.h"
 #include "cli/worker_process.h"
 #include "run/share/share_config.h"
 #include "run/share/share_mail.h"
@@ -39,7 +40,7 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
   command->add_flag("--emulate", flags.emulate,
                     "With --run: pace devices and network to the cluster of the file");
   command->add_option("--dilate", flags.dilate, "With --emulate: how much slower time goes")
-      ->check(CLI::NonNegativeNumber);
+      ->check(AtLeast(0));
   command->add_flag("--no-serial", flags.no_serial, "With --run: do not run each alone first");
   command->add_flag("--together", flags.together,
                     "With --run: all at once, without turns, to compare with");
@@ -48,7 +49,7 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
   command
       ->add_option("--order", flags.order,
                    "With --run: rotation or deficit, instead of the file's order")
-      ->check(CLI::IsMember({"rotation", "deficit"}));
+      ->check(OneOf({"rotation", "deficit"}));
   command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
   command->add_option("--attach", flags.attach,
                       "This job of the file joins the share that runs in --dir");
@@ -86,9 +87,6 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
 
 Status AttachToShare(const ShareInputs& inputs, const ShareRunFlags& flags,
                      const Terminal& terminal) {
-  if (flags.directory.empty()) {
-    return Usage("--attach needs the directory of the share", "--dir runs/share-…");
-  }
   for (const PlannedJob& job : inputs.jobs) {
     if (job.spec.name != flags.attach) continue;
     HEDDLE_ASSIGN(const ShareJobConfig config, ConfigOf(job, inputs.file.profile, flags.directory));

@@ -9,6 +9,7 @@
 #include "base/json_field.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
+#include "cli/value_check.h"
 #include "report/gantt.h"
 #include "report/perfetto.h"
 #include "report/summary.h"
@@ -30,6 +31,7 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
   Json json;
   json["schema"] = "heddle.simulation/1";
   json["strategy"] = source.program.strategy;
+  json["other_cluster"] = MatchJson(source.match);
   json["iteration_seconds"] = simulation.iteration.value;
   json["makespan_seconds"] = simulation.makespan.value;
   Plan plan = source.loaded.plan;
@@ -91,6 +93,9 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   const bool small =
       source.program.microbatch_rows.size() == 1 && source.program.has_section(Section::kPrologue);
   gantt.repetitions = small ? std::min(simulation.repetitions, 6) : 1;
+  if (!source.match.file.empty()) {
+    terminal.Print(Wrapped(source.match.Text(), terminal.width) + "\n");
+  }
   terminal.Print(DrawGantt(simulation.timeline, gantt));
   terminal.Print(
       fmt::format("\nlinks {} · iteration {} · first iteration {}\n{}", NameOf(links),
@@ -113,7 +118,7 @@ void AddSimulateCommand(Commands& commands) {
   command->add_flag("--network", flags->network, "Draw each device's network beside its compute");
   command->add_option("--rows", flags->max_rows, "Most devices to draw")
       ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
+      ->check(Within(1, 100000));
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/program_source.h"
+#include "cli/value_check.h"
 #include "cli/worker_process.h"
 
 namespace heddle {
@@ -16,6 +18,10 @@ struct Flags {
 };
 
 Status Run(const Flags& flags, const Terminal& terminal) {
+  if (!flags.profile.empty()) {
+    HEDDLE_ASSIGN(const Plan plan, LoadPlan(flags.file));
+    HEDDLE_RETURN_IF_ERROR(RefuseUnreadProfile(flags.profile, plan));
+  }
   std::vector<std::string> words = {"verify", flags.file, "--steps", std::to_string(flags.steps)};
   if (!flags.profile.empty()) words.insert(words.end(), {"--profile", flags.profile});
   if (flags.whole) words.push_back("--whole");
@@ -31,7 +37,9 @@ void AddVerifyCommand(Commands& commands) {
       "verify", "Train a few steps with real tensors; prove them equal to one device's",
       "heddle verify plan.json");
   command->add_option("plan", flags->file, "plan.json")->required();
-  command->add_option("--steps", flags->steps, "Optimizer steps")->capture_default_str();
+  command->add_option("--steps", flags->steps, "Optimizer steps")
+      ->check(Within(1, 1000))
+      ->capture_default_str();
   command->add_flag("--whole", flags->whole,
                     "Compute the whole model, however large, never a scaled-down copy");
   command->add_option("--profile", flags->profile, "The profile the plan was made with");

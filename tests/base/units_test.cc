@@ -41,6 +41,38 @@ TEST(UnitsTest, SecondsAndFlops) {
   EXPECT_DOUBLE_EQ(ParseFlopRate("14 TFLOP/s").value().value, 14e12);
 }
 
+TEST(UnitsTest, AsPeopleWriteThem) {
+  for (const char* text :
+       {"10 Gbit/s", "10 Gb/s", "10Gbps", "10 Gbits/s", "1.25 GB/s", "1.25GBps"}) {
+    EXPECT_DOUBLE_EQ(ParseBandwidth(text).value().value, 1.25e9) << text;
+  }
+  EXPECT_DOUBLE_EQ(ParseBandwidth("100 Mbps").value().value, 12.5e6);
+  EXPECT_DOUBLE_EQ(ParseBandwidth("1 GiBps").value().value, 1073741824.0);
+  for (const char* text : {"14 TFLOP/s", "14 TFLOPS", "14 TFLOPs", "14TFLOP", "14 tflops",
+                           "14 TFlop/s", "14000 GFLOPS"}) {
+    EXPECT_DOUBLE_EQ(ParseFlopRate(text).value().value, 14e12) << text;
+  }
+  for (const char* text : {"20 us", "20us", "20 usec", "20 \u00b5s", "20 \u03bcs"}) {
+    EXPECT_DOUBLE_EQ(ParseSeconds(text).value().value, 20e-6) << text;
+  }
+  EXPECT_EQ(ParseBytes("24GB").value().value, 24'000'000'000);
+  EXPECT_EQ(ParseBytes("16GiB").value().value, 16LL << 30);
+}
+
+TEST(UnitsTest, WhatCanBeReadInTwoWaysIsRefused) {
+  EXPECT_EQ(
+      ErrorOf(ParseBytes("16 G")),
+      "\"16 G\": the unit \"G\" can be read in two ways\n  hint: write GB (10^9 bytes) or GiB "
+      "(2^30)");
+  for (const char* text : {"16 gb", "16 Gb", "16 M", "16 KB"}) {
+    EXPECT_THAT(ErrorOf(ParseBytes(text)), HasSubstr("two ways")) << text;
+  }
+  for (const char* text : {"10 gbps", "10 gb/s", "10 mbps"}) {
+    EXPECT_THAT(ErrorOf(ParseBandwidth(text)), HasSubstr("two ways")) << text;
+  }
+  EXPECT_THAT(ErrorOf(ParseFlopRate("14 T")), HasSubstr("T"));
+}
+
 TEST(UnitsTest, TheUnitIsMandatory) {
   EXPECT_EQ(ErrorOf(ParseBytes("16")),
             "\"16\" has no unit\n  hint: write a number and a unit, e.g. \"16 GiB\"");

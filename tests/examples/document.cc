@@ -10,10 +10,10 @@ namespace {
 constexpr char kAnyLines[] = "…";
 constexpr char kAnyEnd[] = " …";
 
-// Wall-clock times of this machine, which differ from run to run, and the last digits of JSON.
+// Wall-clock times of this machine, which differ from run to run. Simulated ones do not.
 std::vector<std::string> WithoutTimings(const std::vector<std::string>& lines) {
   static const std::regex kSentence(
-      R"re((planned in +|plans? in |"[a-z_]+_seconds": )[0-9.e-]+( [mun]?s)?)re");
+      R"re((planned in +|plans? in |"(?:planning|simulate)_seconds": )[0-9.e-]+( [mun]?s)?)re");
   static const std::regex kLastColumn(R"( +[0-9.]+ [mun]?s$)");
   std::vector<std::string> masked;
   bool table = false;

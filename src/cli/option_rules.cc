@@ -1,0 +1,175 @@
+#include "cli/option_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+
+namespace heddle {
+namespace {
+
+// Where an option means something: alternatives with | between them. Each is a list of
+//   --run            the option is given
+//   no --json        it is not
+//   --goal a,b       its value, given or not, is one of these; of a list, any element is
+//   --methods !a,b   its value, or any element of it, is none of these
+struct OptionRule {
+  std::string_view command;
+  std::string_view option;
+  std::string_view goes_with;
+};
+
+constexpr std::string_view kAsynchronous = "--strategy async | --strategy auto --goal time-to-loss";
+constexpr std::string_view kLocal = "--strategy local | --strategy auto --goal time-to-loss";
+constexpr std::string_view kAveraging = "--methods local,local-plain,diloco";
+
+constexpr OptionRule kRules[] = {
+    {"plan", "--versions", kAsynchronous},
+    {"plan", "--every", kLocal},
+    {"plan", "--replicas", kLocal},
+    {"plan", "--goal", "--strategy auto"},
+    {"plan", "--evidence", "--goal time-to-loss"},
+    {"plan", "--noise", "--goal time-to-loss --evidence !bound"},
+    {"plan", "--micro-batch-size", "no --microbatches"},
+    {"compare", "--micro-batch-size", "no --microbatches"},
+    {"simulate", "--network", "no --json"},
+    {"simulate", "--rows", "no --json"},
+    {"demo", "--only-plan", "no --json"},
+    {"lab race", "--data", "--objective logistic,lm"},
+    {"lab race", "--dimension", "--objective !lm no --data"},
+    {"lab race", "--layers", "--objective lm"},
+    {"lab race", "--hidden", "--objective lm"},
+    {"lab race", "--context", "--objective lm"},
+    {"lab race", "--samples", "--objective lm"},
+    {"lab race", "--every", kAveraging},
+    {"lab race", "--average-ticks", kAveraging},
+    {"lab race", "--microbatches", "--methods gpipe,gpipe-4,2bw"},
+    {"lab race", "--latency", "--methods !local-plain"},
+    {"share", "--baselines", "no --run no --attach no --trace"},
+    {"share", "--devices", "--trace"},
+    {"share", "--run", "no --trace"},
+    {"share", "--emulate", "--run"},
+    {"share", "--dilate", "--run --emulate"},
+    {"share", "--no-serial", "--run"},
+    {"share", "--together", "--run"},
+    {"share", "--one-group", "--run"},
+    {"share", "--order", "--run no --together"},
+    {"share", "--dir", "--run | --attach"},
+    {"share", "--attach", "--dir no --run no --trace"},
+};
+
+struct Term {
+  std::string option;
+  bool must_be_absent = false;
+  bool values_are_excluded = false;
+  std::vector<std::string> values;  // none: whether it is given is what counts
+
+  std::string Text() const {
+    if (must_be_absent) return "without " + option;
+    if (values.empty()) return option;
+    return option + (values_are_excluded ? " other than " : " ") + Join(values, " or ");
+  }
+};
+
+using Alternative = std::vector<Term>;
+
+std::vector<std::string> Strings(const std::vector<std::string_view>& views) {
+  return {views.begin(), views.end()};
+}
+
+Alternative ParseAlternative(std::string_view text) {
+  Alternative terms;
+  bool absent = false;
+  for (std::string_view word : SplitWords(text)) {
+    if (word == "no") {
+      absent = true;
+    } else if (word.starts_with("--")) {
+      terms.push_back({std::string(word), absent, false, {}});
+      absent = false;
+    } else {
+      terms.back().values_are_excluded = word.starts_with('!');
+      if (terms.back().values_are_excluded) word.remove_prefix(1);
+      terms.back().values = Strings(SplitAt(word, ','));
+    }
+  }
+  return terms;
+}
+
+// --json belongs to all commands together.
+const CLI::Option* FindOption(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* at = &command; at != nullptr; at = at->get_parent()) {
+    if (const CLI::Option* option = at->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+std::string ValueOf(const CLI::Option& option) {
+  return option.count() > 0 ? option.results().back() : option.get_default_str();
+}
+
+bool Holds(const Term& term, const CLI::App& command) {
+  const CLI::Option* option = FindOption(command, term.option);
+  if (option == nullptr) return term.must_be_absent;
+  if (term.must_be_absent) return option->count() == 0;
+  if (term.values.empty()) return option->count() > 0;
+  const std::string value = ValueOf(*option);
+  const std::vector<std::string_view> elements = SplitAt(value, ',');
+  return std::any_of(elements.begin(), elements.end(), [&](std::string_view element) {
+    const bool listed =
+        std::find(term.values.begin(), term.values.end(), element) != term.values.end();
+    return listed != term.values_are_excluded;
+  });
+}
+
+// "with --strategy 1f1b", "without --emulate", "beside --json".
+std::string Obstacle(const Term& term, const CLI::App& command) {
+  if (term.must_be_absent) return "beside " + term.option;
+  if (term.values.empty()) return "without " + term.option;
+  const CLI::Option* option = FindOption(command, term.option);
+  return fmt::format("with {} {}", term.option, option == nullptr ? "" : ValueOf(*option));
+}
+
+std::string Remedy(const std::vector<Alternative>& alternatives) {
+  std::string text;
+  for (const Alternative& terms : alternatives) {
+    std::vector<std::string> parts;
+    for (const Term& term : terms) parts.push_back(term.Text());
+    const bool absent = terms.front().must_be_absent;
+    text += (text.empty() ? "it goes " : ", or ") + std::string(absent ? "" : "with ") +
+            Join(parts, " ");
+  }
+  return text + "; or leave it out";
+}
+
+Status CheckRule(const OptionRule& rule, const CLI::App& command) {
+  const CLI::Option* option = command.get_option_no_throw(std::string(rule.option));
+  if (option == nullptr || option->count() == 0) return Ok();
+  std::vector<Alternative> alternatives;
+  for (const std::string_view text : SplitAt(rule.goes_with, '|')) {
+    alternatives.push_back(ParseAlternative(text));
+  }
+  const Term* broken = nullptr;
+  for (const Alternative& terms : alternatives) {
+    const auto failing = std::find_if(terms.begin(), terms.end(),
+                                      [&](const Term& term) { return !Holds(term, command); });
+    if (failing == terms.end()) return Ok();
+    if (broken == nullptr) broken = &*failing;
+  }
+  return Usage(fmt::format("{} has no effect {}", rule.option, Obstacle(*broken, command)),
+               Remedy(alternatives));
+}
+
+}  // namespace
+
+Status CheckOptionRules(const std::string& path, const CLI::App& command) {
+  for (const OptionRule& rule : kRules) {
+    if (rule.command == path) HEDDLE_RETURN_IF_ERROR(CheckRule(rule, command));
+  }
+  return Ok();
+}
+
+}  // namespace heddle

@@ -1,0 +1,20 @@
+// An option either does something or is refused. One that means something only beside others has a
+// line in the table of option_rules.cc, which is looked at once, after parsing, for all commands:
+//
+//   {"share", "--dilate", "--run --emulate"}
+//
+// tests/cli/options_test.cc demands of every option of every command a case that shows its effect.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "base/result.h"
+
+namespace heddle {
+
+// What was given to a command that would have no effect there is a usage error. `path` is how it is
+// called, as in "lab race".
+Status CheckOptionRules(const std::string& path, const CLI::App& command);
+
+}  // namespace heddle
