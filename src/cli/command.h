@@ -10,6 +10,7 @@
 #include "base/json_fwd.h"
 #include "base/result.h"
 #include "plan/planning.h"
+#include "report/terminal_text.h"
 #include "report/text_table.h"
 
 namespace heddle {
@@ -18,14 +19,20 @@ namespace heddle {
 struct Terminal {
   bool json = false;
   bool colour = false;  // standard output is a terminal and NO_COLOR is not set
-  int width = 100;
+  int width = 80;
+  Charset charset = Charset::kUtf8;
   mutable bool printed_json = false;  // a failure then adds no second object
 
   TableStyle style() const { return {colour, width}; }
 
   // One JSON object on standard output.
   void PrintJson(const Json& value) const;
+  // Text for people: lines go on in the next where the terminal ends.
   void Print(const std::string& text) const;
+  // The same on standard error.
+  void PrintError(const std::string& text) const;
+  // Text for programs, as it is.
+  void PrintData(const std::string& text) const;
   // A progress line on standard error, only where someone watches.
   void Progress(const std::string& text) const;
   void EndProgress() const;

@@ -27,7 +27,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
                             {"text", text}});
     return Ok();
   }
-  terminal.Print(text);
+  terminal.PrintData(text);
   return Ok();
 }
 

@@ -1,11 +1,11 @@
 // heddle: plans and simulates distributed training on mixed clusters.
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
 
 #include "base/json_field.h"
 #include "base/text.h"
@@ -19,10 +19,9 @@ namespace {
 Terminal FindTerminal() {
   Terminal terminal;
   terminal.colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
-    terminal.width = size.ws_col;
-  }
+  const TerminalKind kind = TerminalKindOf(STDOUT_FILENO);
+  terminal.width = kind.width;
+  terminal.charset = kind.charset;
   return terminal;
 }
 
@@ -36,7 +35,7 @@ int Fail(const Error& error, const Terminal& terminal) {
     json["hint"] = error.hint;
     terminal.PrintJson(json);
   }
-  std::fprintf(stderr, "heddle: %s\n", error.ToString().c_str());
+  terminal.PrintError("heddle: " + error.ToString() + "\n");
   return static_cast<int>(error.kind);
 }
 
@@ -72,7 +71,12 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      app.exit(error, text, text);
+      terminal.Print(text.str());
+      return 0;
+    }
     return Fail(Usage(error.what(), "see heddle --help, or heddle <command> --help"), terminal);
   }
   const Status status = commands.Run(terminal);

@@ -13,6 +13,7 @@
 #include "report/perfetto.h"
 #include "report/summary.h"
 #include "report/text_width.h"
+#include "report/throughput.h"
 
 namespace heddle {
 namespace {
@@ -24,9 +25,17 @@ struct Flags {
   int max_rows = 16;
 };
 
-// Bounds and planning time come from the plan; a Program as text has none: null.
+// Of a plan: a Program as text does not say what of its work the model needs.
+Result<std::optional<Throughput>> FindThroughput(const ProgramSource& source, Seconds iteration) {
+  if (!source.is_plan) return std::optional<Throughput>();
+  HEDDLE_ASSIGN(Throughput throughput, ThroughputOf(source.loaded.plan, *source.GetGraph(),
+                                                    source.GetCluster(), iteration));
+  return std::optional<Throughput>(throughput);
+}
+
+// Bounds, throughput and planning time come from the plan; a Program as text has none: null.
 Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulation& simulation,
-            double simulate_seconds) {
+            const std::optional<Throughput>& throughput, double simulate_seconds) {
   Json json;
   json["schema"] = "heddle.simulation/1";
   json["strategy"] = source.program.strategy;
@@ -44,6 +53,7 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
   json["schedule_bound_seconds"] = of_plan(plan.estimate.schedule_bound_seconds);
   json["lower_bound_seconds"] = of_plan(plan.estimate.lower_bound_seconds);
   json["planning_seconds"] = of_plan(plan.search.planning_seconds);
+  AddThroughput(throughput, json);
   json["devices_used"] = source.program.devices.size();
   json["steady"] = simulation.steady;
   json["repetitions"] = simulation.repetitions;
@@ -78,8 +88,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   if (!flags.trace.empty()) {
     HEDDLE_RETURN_IF_ERROR(WriteFile(flags.trace, PerfettoJson(simulation.timeline)));
   }
+  HEDDLE_ASSIGN(const std::optional<Throughput> throughput,
+                FindThroughput(source, simulation.iteration));
   if (terminal.json) {
-    terminal.PrintJson(ToJson(source, verdict, simulation, spent.count()));
+    terminal.PrintJson(ToJson(source, verdict, simulation, throughput, spent.count()));
     return Ok();
   }
   GanttOptions gantt;
@@ -92,10 +104,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
       source.program.microbatch_rows.size() == 1 && source.program.has_section(Section::kPrologue);
   gantt.repetitions = small ? std::min(simulation.repetitions, 6) : 1;
   terminal.Print(DrawGantt(simulation.timeline, gantt));
-  terminal.Print(
-      fmt::format("\nlinks {} · iteration {} · first iteration {}\n{}", NameOf(links),
-                  ToText(simulation.iteration), ToText(simulation.makespan),
-                  Wrapped(BottleneckSentence(simulation, source.GetCluster()), terminal.width)));
+  terminal.Print(fmt::format("\nlinks {} · iteration {} · first iteration {}\n", NameOf(links),
+                             ToText(simulation.iteration), ToText(simulation.makespan)));
+  if (throughput) terminal.Print(ThroughputText(*throughput) + "\n");
+  terminal.Print(Wrapped(BottleneckSentence(simulation, source.GetCluster()), terminal.width));
   if (!flags.trace.empty()) {
     terminal.Print(fmt::format("Trace written to {}: open it in ui.perfetto.dev.\n", flags.trace));
   }
