@@ -107,7 +107,7 @@ Result<int64_t> JsonField::AsInt(int64_t least, int64_t most) const {
   const int64_t value = too_large ? INT64_MAX : json_->get<int64_t>();
   if (too_large || value < least || value > most) {
     return Bad(fmt::format("{} is out of range", json_->dump()),
-               fmt::format("expected {} to {}", least, most));
+               fmt::format("expected {} to {}", GroupDigits(least), GroupDigits(most)));
   }
   return value;
 }
@@ -162,7 +162,7 @@ std::string ExcessOf(std::string_view text) {
         break;
       case ':':
         if (!fields.empty() && ++fields.back() > kMostFields) {
-          return fmt::format("a table has more than {} fields", kMostFields);
+          return fmt::format("a table has more than {} fields", GroupDigits(kMostFields));
         }
         break;
       default:

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "base/text.h"
+
 namespace heddle {
 namespace {
 
@@ -198,6 +200,11 @@ std::string Scaled(double value, std::span<const Scale> scales) {
   for (const Scale& scale : scales) {
     if (std::abs(value) < scale.factor && &scale != &scales.back()) continue;
     const double shown = value / scale.factor;
+    constexpr double kMostGrouped = 1e15;  // beyond it digits are made up
+    if (std::abs(shown) >= kMostGrouped) return fmt::format("{:.3g} {}", shown, scale.unit);
+    if (std::abs(shown) >= 999.5) {
+      return fmt::format("{} {}", GroupDigits(std::llround(shown)), scale.unit);
+    }
     const int decimals = std::abs(shown) >= 100 ? 0 : std::abs(shown) >= 10 ? 1 : 2;
     return fmt::format("{:.{}f} {}", shown, decimals, scale.unit);
   }
@@ -233,8 +240,9 @@ std::string ToText(Seconds seconds) {
 }
 
 std::string ToText(Bytes bytes) {
-  static constexpr Scale kScales[] = {
-      {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}, {1, "B"}};
+  static constexpr Scale kScales[] = {{0x1p60, "EiB"}, {0x1p50, "PiB"}, {0x1p40, "TiB"},
+                                      {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"},
+                                      {1, "B"}};
   if (std::abs(bytes.value) < 1024) return fmt::format("{} B", bytes.value);
   return Scaled(static_cast<double>(bytes.value), kScales);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json_field.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
 #include "report/text_width.h"
@@ -44,7 +45,8 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
     }
     terminal.Print(fmt::format(
         "ok: {} devices, {} instructions, every layer once, no deadlock, at most {} on a device\n",
-        source.program.devices.size(), source.program.instruction_count(), ToText(peak)));
+        GroupDigits(static_cast<int64_t>(source.program.devices.size())),
+        GroupDigits(source.program.instruction_count()), ToText(peak)));
   }
   return Ok();
 }

@@ -18,10 +18,19 @@ namespace heddle {
 
 void Terminal::PrintJson(const Json& value) const {
   printed_json = true;
-  Print(value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  const bool ascii = charset == Charset::kAscii;  // JSON can say all characters in it
+  PrintData(value.dump(2, ' ', ascii, Json::error_handler_t::replace) + "\n");
 }
 
 void Terminal::Print(const std::string& text) const {
+  PrintData(ForTerminal(text, {width, charset}));
+}
+
+void Terminal::PrintError(const std::string& text) const {
+  std::fputs(ForTerminal(text, {width, charset}).c_str(), stderr);
+}
+
+void Terminal::PrintData(const std::string& text) const {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written && output_error == 0) output_error = errno;
 }
@@ -36,7 +45,7 @@ Status Terminal::Flush() const {
 
 void Terminal::Progress(const std::string& text) const {
   if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fprintf(stderr, "\r\033[K%s", InCharset(text, charset).c_str());
   std::fflush(stderr);
 }
 

@@ -11,6 +11,7 @@
 #include "base/json_fwd.h"
 #include "base/result.h"
 #include "plan/planning.h"
+#include "report/terminal_text.h"
 #include "report/text_table.h"
 
 namespace heddle {
@@ -19,7 +20,8 @@ namespace heddle {
 struct Terminal {
   bool json = false;
   bool colour = false;  // standard output is a terminal and NO_COLOR is not set
-  int width = 100;
+  int width = 80;
+  Charset charset = Charset::kUtf8;
   mutable bool printed_json = false;  // a failure then adds no second object
   mutable int output_error = 0;       // errno of the first write that failed
 
@@ -27,7 +29,12 @@ struct Terminal {
 
   // One JSON object on standard output.
   void PrintJson(const Json& value) const;
+  // Text for people: lines go on in the next where the terminal ends.
   void Print(const std::string& text) const;
+  // The same on standard error.
+  void PrintError(const std::string& text) const;
+  // Text for programs, as it is.
+  void PrintData(const std::string& text) const;
   // Whether all that was printed has arrived: the last thing that a command is asked.
   Status Flush() const;
   // A progress line on standard error, only where someone watches.

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/text.h"
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "cli/plan_text.h"
@@ -103,9 +104,9 @@ Status RunSmall(const Cluster& cluster, const Terminal& terminal) {
   std::string folder = std::filesystem::temp_directory_path() / "heddle-demo-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) return BadInput(folder, "cannot be made");
   terminal.Print(
-      "\nThe same for a small GPT, now with real tensors: four devices as threads, paced to "
-      "the cluster's\ncompute and links, all slowed down alike so that this machine can "
-      "keep up.\n\n");
+      "\nThe same for a small GPT, now with real tensors: four devices as threads, paced\n"
+      "to the cluster's compute and links, all slowed down alike so that this machine\n"
+      "can keep up.\n\n");
   TextTable table({{"strategy"},
                    {"simulated", Align::kRight},
                    {"emulated", Align::kRight},
@@ -142,8 +143,11 @@ Status Run(bool only_plan, const Terminal& terminal) {
   HEDDLE_ASSIGN(const std::vector<Plan> plans, PlansByTime(planning));
   const Plan& best = FastestAsOneDevice(plans);
   HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateFitting(planning, best, /*keep_events=*/true));
+  HEDDLE_ASSIGN(const Throughput throughput,
+                ThroughputOf(best, planning.graph, cluster, evaluation.simulation.iteration));
   if (terminal.json) {
     Json json = PlanToJson(best);
+    AddThroughput(throughput, json);
     json["compared"] = Json::array();
     for (const Plan& plan : plans) {
       json["compared"].push_back(
@@ -159,14 +163,14 @@ Status Run(bool only_plan, const Terminal& terminal) {
   for (const Plan& plan : plans) {
     const double seconds = plan.seconds_per_batch();
     table.AddRow({plan.strategy, ToText(Seconds{seconds}),
-                  fmt::format("{:.0f}", static_cast<double>(options.batch) / seconds)},
+                  RateText(static_cast<double>(options.batch) / seconds)},
                  &plan == &best ? Tone::kGood : Tone::kPlain);
   }
   terminal.Print(table.Print(terminal.style()) + "\nThe fastest that trains as one device would: ");
-  terminal.Print(PlanText(best, planning.graph, terminal.style()) + "\n");
+  terminal.Print(PlanText(best, planning.graph, throughput, terminal.style()) + "\n");
   terminal.Print(
       fmt::format("checked     every layer once per sample, no deadlock, {} instructions\n\n",
-                  evaluation.program.instruction_count()));
+                  GroupDigits(evaluation.program.instruction_count())));
   GanttOptions gantt;
   gantt.width = terminal.width;
   gantt.colour = terminal.colour;

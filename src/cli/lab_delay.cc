@@ -137,7 +137,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
                                fit.square, fit.linear, fit.constant));
   }
   terminal.Print(
-      "Updates of any stage between a microbatch's read of a block and its own update of one,\n"
+      "Updates of any stage between a microbatch's read of a block and its own update of one, "
       "counted by replaying the Program in the simulator; own: of the stage itself.\n");
   return Ok();
 }

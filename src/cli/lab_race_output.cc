@@ -135,15 +135,16 @@ std::string IntervalText(const std::optional<Interval>& interval, const std::str
 struct Extra {
   std::string title;
   std::function<std::string(const RaceEntry&)> cell;
+  int spare = 0;  // as of a Column
 };
 
 std::vector<Extra> ExtrasOf(const Objective& objective, const RaceOptions& options,
                             const Race& race) {
   std::vector<Extra> extras;
   if (objective.lowest() != 0) {
-    extras.push_back({"above lowest", [&](const RaceEntry& entry) {
-                        return Number(entry.final.mean - objective.lowest());
-                      }});
+    extras.push_back(
+        {"above lowest",
+         [&](const RaceEntry& entry) { return Number(entry.final.mean - objective.lowest()); }, 1});
   }
   if (race.entries[0].held_out) {
     extras.push_back(
@@ -211,11 +212,11 @@ void PrintRace(const std::string& name, const Objective& objective, const RaceOp
                                  {"method"},
                                  {"step size", Align::kRight},
                                  {"loss", Align::kRight},
-                                 {"low", Align::kRight},
-                                 {"high", Align::kRight},
+                                 {"low", Align::kRight, 2},
+                                 {"high", Align::kRight, 2},
                                  {"against " + options.methods[0], Align::kRight}};
   const std::vector<Extra> extras = ExtrasOf(objective, options, race);
-  for (const Extra& extra : extras) columns.push_back({extra.title, Align::kRight});
+  for (const Extra& extra : extras) columns.push_back({extra.title, Align::kRight, extra.spare});
   TextTable table(columns);
   for (size_t begin = 0; begin < race.entries.size(); begin += options.methods.size()) {
     std::vector<RaceEntry> group(
@@ -236,7 +237,7 @@ void PrintRace(const std::string& name, const Objective& objective, const RaceOp
       table.AddRow(std::move(cells));
     }
   }
-  terminal.Print(table.Print({terminal.colour, 0}));
+  terminal.Print(table.Print(terminal.style()));
   terminal.Print(Wrapped(LegendOf(objective, options), terminal.width));
 }
 

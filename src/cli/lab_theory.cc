@@ -125,9 +125,9 @@ void PrintBound(const Flags& flags, const std::vector<BoundRow>& rows, const Ter
                    {"tuned"},
                    {"form"},
                    {"c", Align::kRight},
-                   {"step size", Align::kRight},
-                   {"descent", Align::kRight},
-                   {"noise", Align::kRight},
+                   {"step size", Align::kRight, 2},
+                   {"descent", Align::kRight, 1},
+                   {"noise", Align::kRight, 1},
                    {"stale", Align::kRight},
                    {"bound", Align::kRight}});
   for (const BoundRow& row : rows) {

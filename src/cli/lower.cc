@@ -28,7 +28,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
                             {"text", text}});
     return Ok();
   }
-  if (flags.output.empty()) terminal.Print(text);
+  if (flags.output.empty()) terminal.PrintData(text);
   return Ok();
 }
 

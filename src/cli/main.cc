@@ -1,7 +1,6 @@
 // heddle: plans and simulates distributed training on mixed clusters.
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,10 +23,9 @@ namespace {
 Terminal FindTerminal() {
   Terminal terminal;
   terminal.colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
-    terminal.width = size.ws_col;
-  }
+  const TerminalKind kind = TerminalKindOf(STDOUT_FILENO);
+  terminal.width = kind.width;
+  terminal.charset = kind.charset;
   return terminal;
 }
 
@@ -41,7 +39,7 @@ int Fail(const Error& error, const Terminal& terminal) {
     json["hint"] = error.hint;
     terminal.PrintJson(json);
   }
-  std::fprintf(stderr, "heddle: %s\n", error.ToString().c_str());
+  terminal.PrintError("heddle: " + error.ToString() + "\n");
   return static_cast<int>(error.kind);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json_field.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "model/zoo.h"
 #include "report/text_table.h"
@@ -16,8 +17,8 @@ Status Run(const Terminal& terminal) {
   json["rows"] = Json::array();
   TextTable table({{"name"},
                    {"parameters", Align::kRight},
-                   {"layers", Align::kRight},
-                   {"ops", Align::kRight},
+                   {"layers", Align::kRight, 1},
+                   {"ops", Align::kRight, 2},
                    {"about"}});
   TextTable defaults({{"name"}, {"keys and their defaults"}});
   for (const ZooEntry& entry : Zoo()) {
@@ -31,15 +32,15 @@ Status Run(const Terminal& terminal) {
     for (const auto& [key, value] : entry.defaults) {
       keys += fmt::format("{}{}={}", keys.empty() ? "" : " ", key, value);
     }
-    table.AddRow({entry.name, fmt::format("{}", graph.parameter_count()),
-                  std::to_string(graph.layers().size()), std::to_string(graph.ops().size()),
-                  entry.about});
+    table.AddRow({entry.name, GroupDigits(graph.parameter_count()),
+                  GroupDigits(static_cast<int64_t>(graph.layers().size())),
+                  GroupDigits(static_cast<int64_t>(graph.ops().size())), entry.about});
     defaults.AddRow({entry.name, keys});
   }
   if (terminal.json) {
     terminal.PrintJson(json);
   } else {
-    terminal.Print(table.Print(terminal.style()) + "\n" + defaults.Print({terminal.colour, 0}) +
+    terminal.Print(table.Print(terminal.style()) + "\n" + defaults.Print(terminal.style()) +
                    "\nChange a key with 'name?key=value&key=value'.\n");
   }
   return Ok();

@@ -57,13 +57,17 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
   HEDDLE_RETURN_IF_ERROR(RefuseUnusedGradientOptions(plan, inputs.planning->graph));
-  const Json json = PlanToJson(plan);
+  HEDDLE_ASSIGN(const Throughput throughput,
+                ThroughputOf(plan, inputs.planning->graph, *inputs.cluster,
+                             Seconds{plan.estimate.iteration_seconds}));
+  Json json = PlanToJson(plan);
+  AddThroughput(throughput, json);
   if (!flags.output.empty()) HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, json.dump(2) + "\n"));
   if (terminal.json) {
     terminal.PrintJson(json);
     return Ok();
   }
-  terminal.Print(PlanText(plan, inputs.planning->graph, terminal.style()));
+  terminal.Print(PlanText(plan, inputs.planning->graph, throughput, terminal.style()));
   if (flags.output.empty()) {
     terminal.Print("\nKeep it with -o plan.json; then heddle explain plan.json shows why.\n");
   } else {

@@ -3,20 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "base/text.h"
+#include "cli/spmd_names.h"
 #include "cli/spmd_text.h"
-#include "report/text_table.h"
+#include "report/device_table.h"
+#include "report/terminal_text.h"
+#include "report/text_width.h"
 
 namespace heddle {
 namespace {
-
-// "a:0 a:1 … (8)" for long lists.
-std::string Devices(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 4;
-  if (names.size() <= kMost) return Join(names, " ");
-  return fmt::format("{} … {} ({})", names.front(), names.back(), names.size());
-}
 
 std::string Shares(const std::vector<double>& shares) {
   if (shares.size() < 2) return "";
@@ -31,17 +29,42 @@ std::string Shares(const std::vector<double>& shares) {
 }
 
 std::string Layers(const StagePlan& stage, const Graph& graph) {
+  constexpr size_t kMostRuns = 3;
   std::vector<std::string> runs;
   for (const LayerRun& run : stage.chunks) {
-    const std::string& first = graph.layers()[static_cast<size_t>(run.first)];
-    const std::string& last = graph.layers()[static_cast<size_t>(run.last)];
-    runs.push_back(run.first == run.last ? first : first + " … " + last);
+    if (runs.size() == kMostRuns) break;
+    runs.push_back(
+        LayersText(graph, static_cast<size_t>(run.first), static_cast<size_t>(run.last) + 1));
   }
-  return Join(runs, ", ");
+  if (stage.chunks.size() > kMostRuns)
+    runs.push_back(fmt::format("… ({} runs)", stage.chunks.size()));
+  return Join(runs, ", ") + (stage.recompute ? " (recomputed)" : "");
+}
+
+// Microbatches numbered as this pipeline sees them.
+WorkOrder Renumbered(WorkOrder order) {
+  std::map<int32_t, int32_t> numbers;
+  for (const WorkItem& item : order) numbers.emplace(item.microbatch, 0);
+  int32_t next = 0;
+  for (auto& [microbatch, number] : numbers) number = next++;
+  for (WorkItem& item : order) item.microbatch = numbers[item.microbatch];
+  return order;
+}
+
+// As many of its words as are read at a glance.
+std::string OrderText(const WorkOrder& order) {
+  constexpr size_t kLongest = 36;
+  std::string text;
+  const std::string whole = PrintOrder(Renumbered(order));
+  for (const std::string_view word : SplitWords(whole)) {
+    if (text.size() + 1 + word.size() > kLongest) return text + " …";
+    text += (text.empty() ? "" : " ") + std::string(word);
+  }
+  return text;
 }
 
 std::string Counted(int64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
+  return fmt::format("{} {}", GroupDigits(count), count == 1 ? one : many);
 }
 
 double LargestFill(const Estimate& estimate, const std::vector<std::string>& devices) {
@@ -56,60 +79,101 @@ double LargestFill(const Estimate& estimate, const std::vector<std::string>& dev
 }
 
 std::string Away(double seconds, double bound) {
-  return bound > 0 ? fmt::format("{:.1f}% away", (seconds / bound - 1) * 100) : "";
+  const double away = bound > 0 ? (seconds / bound - 1) * 100 : 0;
+  constexpr double kFar = 100;  // decimals no longer matter
+  return bound > 0 ? fmt::format("{:.{}f}% away", away, away < kFar ? 1 : 0) : "";
 }
 
-TextTable StageTable(const Plan& plan, const Graph& graph) {
-  TextTable table(
-      {{"stage"}, {"layers"}, {"devices"}, {"shares"}, {"memory", Align::kRight}, {"order"}});
-  constexpr size_t kMostRows = 24;
+// A stage, or the same stage of several pipelines that treat it alike.
+struct StageRow {
+  std::vector<std::string> names, devices;
+  std::array<std::string, 4> cells;  // layers, shares, memory, order
+};
+
+std::vector<StageRow> StageRows(const Plan& plan, const Graph& graph) {
+  std::vector<StageRow> rows;
+  std::map<std::pair<size_t, std::array<std::string, 4>>, size_t> known;  // by stage and cells
   for (size_t p = 0; p < plan.pipelines.size(); ++p) {
     const auto& stages = plan.pipelines[p].stages;
     for (size_t s = 0; s < stages.size(); ++s) {
-      if (s == kMostRows) {
-        table.AddRow({"…", fmt::format("{} more stages", stages.size() - s), "", "", "", ""});
-        break;
-      }
       const StagePlan& stage = stages[s];
-      std::string order = PrintOrder(stage.order);
-      constexpr size_t kLongest = 36;
-      if (order.size() > kLongest) order = order.substr(0, kLongest) + "…";
-      table.AddRow({plan.pipelines.size() > 1 ? fmt::format("{}.{}", p, s) : std::to_string(s),
-                    Layers(stage, graph) + (stage.recompute ? " (recomputed)" : ""),
-                    Devices(stage.devices), Shares(stage.shares),
-                    fmt::format("{:.0f}%", LargestFill(plan.estimate, stage.devices) * 100),
-                    order});
+      const std::array<std::string, 4> cells = {
+          Layers(stage, graph), Shares(stage.shares),
+          fmt::format("{:.0f}%", LargestFill(plan.estimate, stage.devices) * 100),
+          OrderText(stage.order)};
+      const auto [at, is_new] = known.try_emplace({s, cells}, rows.size());
+      if (is_new) rows.push_back({{}, {}, cells});
+      StageRow& row = rows[at->second];
+      row.names.push_back(plan.pipelines.size() > 1 ? fmt::format("{}.{}", p, s)
+                                                    : std::to_string(s));
+      row.devices.insert(row.devices.end(), stage.devices.begin(), stage.devices.end());
     }
+  }
+  return rows;
+}
+
+TextTable StageTable(const Plan& plan, const Graph& graph) {
+  TextTable table({{"stage"},
+                   {"layers"},
+                   {"devices"},
+                   {"shares", Align::kLeft, 1},
+                   {"memory", Align::kRight},
+                   {"order", Align::kLeft, 2}});
+  constexpr size_t kMostRows = 16;
+  constexpr size_t kLastRows = 4;
+  const std::vector<StageRow> rows = StageRows(plan, graph);
+  const size_t hidden = rows.size() <= kMostRows ? 0 : rows.size() - kMostRows + 1;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (hidden > 0 && r == kMostRows - 1 - kLastRows) {
+      table.AddRow({"…", fmt::format("{} more stages", hidden)}, Tone::kFaint);
+      r += hidden;
+    }
+    const auto& [layers, shares, memory, order] = rows[r].cells;
+    table.AddRow(
+        {FoldedNames(rows[r].names), layers, FoldedNames(rows[r].devices), shares, memory, order});
   }
   return table;
 }
 
+// "throughput  41 samples/s …", continued under its second word.
+std::string Entry(const char* title, const std::string& text, const TableStyle& style) {
+  return FittedLines(fmt::format("{:<12}{}\n", title, WithoutControls(text)), style.width);
+}
+
 }  // namespace
 
-std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& style) {
-  std::string out =
-      fmt::format("{} of {} · batch {} in {} · {} · {} · {}\n\n", plan.strategy, plan.model,
-                  plan.batch, Counted(plan.microbatches, "microbatch", "microbatches"),
-                  Counted(plan.devices_used(), "device", "devices"), NameOf(plan.dtype),
-                  NameOf(plan.optimizer));
-  out += plan.spmd ? SpmdText(plan, graph, style) : StageTable(plan, graph).Print(style);
+std::string PlanText(const Plan& plan, const Graph& graph, const Throughput& throughput,
+                     const TableStyle& style) {
+  std::string out = Wrapped(fmt::format("{} of {} · batch {} in {} · {} · {} · {}", plan.strategy,
+                                        WithoutControls(plan.model), GroupDigits(plan.batch),
+                                        Counted(plan.microbatches, "microbatch", "microbatches"),
+                                        Counted(plan.devices_used(), "device", "devices"),
+                                        NameOf(plan.dtype), NameOf(plan.optimizer)),
+                            style.width);
+  out += "\n" + (plan.spmd ? SpmdText(plan, graph, style) : StageTable(plan, graph).Print(style));
   const Estimate& estimate = plan.estimate;
-  out +=
-      fmt::format("\niteration   {}   (simulated)\n", ToText(Seconds{estimate.iteration_seconds}));
-  out += fmt::format("bounds      {} for any order of this partition ({}), {} for any plan ({})\n",
-                     ToText(Seconds{estimate.schedule_bound_seconds}),
-                     Away(estimate.iteration_seconds, estimate.schedule_bound_seconds),
-                     ToText(Seconds{estimate.lower_bound_seconds}),
-                     Away(estimate.iteration_seconds, estimate.lower_bound_seconds));
-  out +=
-      fmt::format("planned in  {}, {} simulated\n", ToText(Seconds{plan.search.planning_seconds}),
-                  Counted(plan.search.candidates, "candidate", "candidates"));
-  for (const std::string& note : plan.search.notes) out += "note        " + note + "\n";
-  for (size_t k = 1; k < plan.search.tried.size(); ++k) {
+  const double seconds = estimate.iteration_seconds;
+  out += "\n" + Entry("iteration", ToText(Seconds{seconds}) + "   (simulated)", style);
+  out += Entry("throughput", ThroughputText(throughput), style);
+  out += Entry("bounds",
+               fmt::format("{} for any order of this partition ({}), {} for any plan ({})",
+                           ToText(Seconds{estimate.schedule_bound_seconds}),
+                           Away(seconds, estimate.schedule_bound_seconds),
+                           ToText(Seconds{estimate.lower_bound_seconds}),
+                           Away(seconds, estimate.lower_bound_seconds)),
+               style);
+  out += Entry("planned in",
+               fmt::format("{}, {} simulated", ToText(Seconds{plan.search.planning_seconds}),
+                           Counted(plan.search.candidates, "candidate", "candidates")),
+               style);
+  for (const std::string& note : plan.search.notes) out += Entry("note", note, style);
+  constexpr size_t kMostTried = 5;
+  for (size_t k = 1; k < std::min(plan.search.tried.size(), kMostTried); ++k) {
     const TriedPlan& tried = plan.search.tried[k];
-    out +=
-        fmt::format("{}   {}, {}{}\n", k == 1 ? "runner-up" : "         ", tried.how,
-                    ToText(Seconds{tried.iteration_seconds}), tried.fits() ? "" : ", does not fit");
+    out += Entry(k == 1 ? "runner-up" : "",
+                 fmt::format("{}, {}{}", tried.how, ToText(Seconds{tried.iteration_seconds}),
+                             tried.fits() ? "" : ", does not fit"),
+                 style);
   }
   return out;
 }

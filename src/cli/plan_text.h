@@ -6,9 +6,11 @@
 #include "model/graph.h"
 #include "program/plan/plan.h"
 #include "report/text_table.h"
+#include "report/throughput.h"
 
 namespace heddle {
 
-std::string PlanText(const Plan& plan, const Graph& graph, const TableStyle& style);
+std::string PlanText(const Plan& plan, const Graph& graph, const Throughput& throughput,
+                     const TableStyle& style);
 
 }  // namespace heddle

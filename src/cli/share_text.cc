@@ -46,10 +46,10 @@ bool Shares(const SharePlan& plan) {
 
 std::string JobsTable(const ShareInputs& inputs, const SharePlan& plan, const Terminal& terminal) {
   TextTable table({{"job"},
-                   {"strategy"},
-                   {"compute", Align::kRight},
-                   {"network", Align::kRight},
-                   {"waits", Align::kRight},
+                   {"strategy", Align::kLeft, 1},
+                   {"compute", Align::kRight, 2},
+                   {"network", Align::kRight, 2},
+                   {"waits", Align::kRight, 3},
                    {"step alone", Align::kRight},
                    {"shared", Align::kRight},
                    {"slowdown", Align::kRight},
@@ -74,11 +74,11 @@ std::string GroupsTable(const ShareInputs& inputs, const SharePlan& plan,
   TextTable table({{"group"},
                    {"order"},
                    {"period", Align::kRight},
-                   {"best possible", Align::kRight},
+                   {"best possible", Align::kRight, 1},
                    {"gain", Align::kRight},
                    {"devices", Align::kRight},
                    {"network", Align::kRight},
-                   {"memory", Align::kRight}});
+                   {"memory", Align::kRight, 2}});
   for (const ShareGroup& group : plan.groups) {
     const bool alone = group.jobs.size() == 1;
     std::string order = "alone";

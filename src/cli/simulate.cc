@@ -14,6 +14,7 @@
 #include "report/perfetto.h"
 #include "report/summary.h"
 #include "report/text_width.h"
+#include "report/throughput.h"
 
 namespace heddle {
 namespace {
@@ -25,9 +26,17 @@ struct Flags {
   int max_rows = 16;
 };
 
-// Bounds and planning time come from the plan; a Program as text has none: null.
+// Of a plan: a Program as text does not say what of its work the model needs.
+Result<std::optional<Throughput>> FindThroughput(const ProgramSource& source, Seconds iteration) {
+  if (!source.is_plan) return std::optional<Throughput>();
+  HEDDLE_ASSIGN(Throughput throughput, ThroughputOf(source.loaded.plan, *source.GetGraph(),
+                                                    source.GetCluster(), iteration));
+  return std::optional<Throughput>(throughput);
+}
+
+// Bounds, throughput and planning time come from the plan; a Program as text has none: null.
 Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulation& simulation,
-            double simulate_seconds) {
+            const std::optional<Throughput>& throughput, double simulate_seconds) {
   Json json;
   json["schema"] = "heddle.simulation/1";
   json["strategy"] = source.program.strategy;
@@ -46,6 +55,7 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
   json["schedule_bound_seconds"] = of_plan(plan.estimate.schedule_bound_seconds);
   json["lower_bound_seconds"] = of_plan(plan.estimate.lower_bound_seconds);
   json["planning_seconds"] = of_plan(plan.search.planning_seconds);
+  AddThroughput(throughput, json);
   json["devices_used"] = source.program.devices.size();
   json["steady"] = simulation.steady;
   json["repetitions"] = simulation.repetitions;
@@ -80,8 +90,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   if (!flags.trace.empty()) {
     HEDDLE_RETURN_IF_ERROR(WriteFile(flags.trace, PerfettoJson(simulation.timeline)));
   }
+  HEDDLE_ASSIGN(const std::optional<Throughput> throughput,
+                FindThroughput(source, simulation.iteration));
   if (terminal.json) {
-    terminal.PrintJson(ToJson(source, verdict, simulation, spent.count()));
+    terminal.PrintJson(ToJson(source, verdict, simulation, throughput, spent.count()));
     return Ok();
   }
   GanttOptions gantt;
@@ -97,10 +109,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     terminal.Print(Wrapped(source.match.Text(), terminal.width) + "\n");
   }
   terminal.Print(DrawGantt(simulation.timeline, gantt));
-  terminal.Print(
-      fmt::format("\nlinks {} · iteration {} · first iteration {}\n{}", NameOf(links),
-                  ToText(simulation.iteration), ToText(simulation.makespan),
-                  Wrapped(BottleneckSentence(simulation, source.GetCluster()), terminal.width)));
+  terminal.Print(fmt::format("\nlinks {} · iteration {} · first iteration {}\n", NameOf(links),
+                             ToText(simulation.iteration), ToText(simulation.makespan)));
+  if (throughput) terminal.Print(ThroughputText(*throughput) + "\n");
+  terminal.Print(Wrapped(BottleneckSentence(simulation, source.GetCluster()), terminal.width));
   if (!flags.trace.empty()) {
     terminal.Print(fmt::format("Trace written to {}: open it in ui.perfetto.dev.\n", flags.trace));
   }

@@ -8,6 +8,7 @@
 #include "cli/spmd_exchanges.h"
 #include "cli/spmd_names.h"
 #include "cli/spmd_text.h"
+#include "report/terminal_text.h"
 #include "report/text_width.h"
 
 namespace heddle {
@@ -31,9 +32,12 @@ struct LayerStates {
 
 class StatesByLayer {
  public:
-  StatesByLayer(const Plan& plan, const Graph& graph)
+  // With `exact` names that no other layer has too, where it has the same tensors.
+  StatesByLayer(const Plan& plan, const Graph& graph, bool exact)
       : spmd_(*plan.spmd),
         g_(graph),
+        exact_(exact),
+        names_(graph.layers().begin(), graph.layers().end()),
         layer_of_(LayersOfTensors(graph)),
         states_(graph.tensors().size()),
         layers_(graph.layers().size()) {
@@ -75,7 +79,8 @@ class StatesByLayer {
 
   std::string Short(TensorId id) const {
     const auto layer = static_cast<size_t>(layer_of_[static_cast<size_t>(id.value)]);
-    return ShortName(g_.tensor(id).name, g_.layers()[layer]);
+    const std::string& name = g_.tensor(id).name;
+    return exact_ ? ShortName(name, g_.layers()[layer]) : SharedName(name, names_);
   }
 
   void Put(TensorId id) {
@@ -94,8 +99,10 @@ class StatesByLayer {
 
   const SpmdPlan& spmd_;
   const Graph& g_;
-  std::vector<int32_t> layer_of_;            // by tensor
-  std::vector<std::vector<Layout>> states_;  // by tensor
+  const bool exact_;
+  const std::set<std::string, std::less<>> names_;  // of layers
+  std::vector<int32_t> layer_of_;                   // by tensor
+  std::vector<std::vector<Layout>> states_;         // by tensor
   std::vector<LayerStates> layers_;
 };
 
@@ -129,53 +136,113 @@ std::string SumText(const std::vector<SpmdExchange>& exchanges, int64_t microbat
                    [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
   std::vector<std::string> parts;
   for (const auto& [kind, sum] : kinds) {
-    parts.push_back(fmt::format("{} {} {}", sum.first, NameOf(kind), ToText(sum.second)));
+    parts.push_back(
+        fmt::format("{} {} {}", GroupDigits(sum.first), NameOf(kind), ToText(sum.second)));
   }
-  std::string text =
-      fmt::format("{} exchanges; one after the other, alone, they would take {}: {}.",
-                  exchanges.size(), ToText(all), Join(parts, ", "));
+  std::string text = fmt::format(
+      "{} exchanges; one after the other, alone, they would take {}: {}.",
+      GroupDigits(static_cast<int64_t>(exchanges.size())), ToText(all), Join(parts, ", "));
   if (microbatches > 1) {
     text += fmt::format(" Those of activations and of their gradients come {} times, {}.",
-                        microbatches, "once for each microbatch");
+                        GroupDigits(microbatches), "once for each microbatch");
   }
   return text;
 }
 
-}  // namespace
+// What is said of one kind of layers.
+struct Kind {
+  std::vector<size_t> layers;
+  std::string name;
+};
 
-std::string SpmdExplanation(const Plan& plan, const Graph& graph, const Cluster& cluster,
-                            const TableStyle& style) {
-  const std::vector<SpmdExchange> exchanges = ExchangesOf(plan, graph, cluster);
-  StatesByLayer states(plan, graph);
-  for (const SpmdExchange& exchange : exchanges) states.Add(exchange);
+std::string AllStates(const StatesByLayer& states, const std::vector<Kind>& kinds, int width) {
   std::string out;
+  for (const Kind& kind : kinds) {
+    const LayerStates& layer = states.Of(kind.layers[0]);
+    out += FittedLines(kind.name + "\n", width) + StatesText("weights", layer.weights, width) +
+           StatesText("activations", layer.activations, width) +
+           StatesText("gradients", layer.gradients, width);
+  }
+  return out;
+}
+
+// Where every tensor is, unless that is long and was not asked for.
+std::string StatesOrHint(const StatesByLayer& states, const std::vector<Kind>& kinds, int width,
+                         bool all) {
+  constexpr int kMostLines = 16;
+  std::string text = AllStates(states, kinds, width);
+  if (all || std::count(text.begin(), text.end(), '\n') <= kMostLines) return text;
+  return Wrapped(
+      fmt::format("Where every tensor of the {} kinds of layers is: --all.", kinds.size()), width);
+}
+
+// An exchange of all layers of a kind.
+struct ExchangeRow {
+  const Kind* kind;
+  const ExchangeLine* line;
+
+  double seconds() const { return line->alone * static_cast<double>(kind->layers.size()); }
+};
+
+std::string ExchangeTable(const StatesByLayer& states, const std::vector<Kind>& kinds,
+                          const TableStyle& style, bool all) {
+  constexpr size_t kMostRows = 8;
+  std::vector<ExchangeRow> rows;
+  for (const Kind& kind : kinds) {
+    for (const ExchangeLine& line : states.Of(kind.layers[0]).exchanges) {
+      rows.push_back({&kind, &line});
+    }
+  }
+  if (rows.empty()) return "";
+  const size_t known = rows.size();
+  const bool longest = !all && known > kMostRows;
+  if (longest) {
+    std::stable_sort(rows.begin(), rows.end(), [](const ExchangeRow& a, const ExchangeRow& b) {
+      return a.seconds() > b.seconds();
+    });
+    rows.resize(kMostRows);
+  }
   TextTable table({{"layers"},
                    {"exchange"},
                    {"tensor"},
                    {"from", Align::kRight},
                    {"to"},
-                   {"whole size", Align::kRight},
-                   {"among"},
+                   {"whole size", Align::kRight, 1},
+                   {"among", Align::kLeft, 2},
                    {"alone", Align::kRight}});
-  for (size_t first = 0; first < graph.layers().size();) {
-    const LayerStates& layer = states.Of(first);
-    size_t end = first + 1;
-    while (end < graph.layers().size() && states.Of(end) == layer) ++end;
-    std::string name = LayersText(graph, first, end);
-    out += name + "\n" + StatesText("weights", layer.weights, style.width) +
-           StatesText("activations", layer.activations, style.width) +
-           StatesText("gradients", layer.gradients, style.width);
-    for (const ExchangeLine& line : layer.exchanges) {
-      table.AddRow({name, line.exchange, line.tensor, line.from, line.to, line.size, line.among,
-                    ToText(Seconds{line.alone})});
-      name.clear();
-    }
-    first = end;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const ExchangeLine& line = *rows[r].line;
+    const bool same = r > 0 && rows[r - 1].kind == rows[r].kind;
+    table.AddRow({same ? "" : rows[r].kind->name, line.exchange, line.tensor, line.from, line.to,
+                  line.size, line.among, ToText(Seconds{line.alone})});
   }
-  out += "\n";
-  if (table.row_count() > 0) out += table.Print(style);
+  std::string out = table.Print(style);
+  if (longest) {
+    out += Wrapped(fmt::format("The {} of {} that take longest, in all layers together; --all has "
+                               "the others.",
+                               kMostRows, known),
+                   style.width);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string SpmdExplanation(const Plan& plan, const Graph& graph, const Cluster& cluster,
+                            const TableStyle& style, bool all) {
+  const std::vector<SpmdExchange> exchanges = ExchangesOf(plan, graph, cluster);
+  StatesByLayer states(plan, graph, all);
+  for (const SpmdExchange& exchange : exchanges) states.Add(exchange);
+  std::vector<Kind> kinds;
+  const auto alike = [&](size_t a, size_t b) { return !all && states.Of(a) == states.Of(b); };
+  for (auto& layers : LayersAlike(graph.layers().size(), alike)) {
+    std::string name = LayersText(graph, layers);
+    kinds.push_back({std::move(layers), std::move(name)});
+  }
+  std::string out = StatesOrHint(states, kinds, style.width, all) + "\n";
+  out += ExchangeTable(states, kinds, style, all);
   return out + Wrapped(SumText(exchanges, plan.microbatches), style.width, 2) + "\n" +
-         RatiosText(*plan.spmd);
+         RatiosText(*plan.spmd, style.width);
 }
 
 }  // namespace heddle

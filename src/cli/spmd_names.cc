@@ -7,17 +7,25 @@
 #include <vector>
 
 #include "base/text.h"
+#include "report/terminal_text.h"
 
 namespace heddle {
 namespace {
 
+// Equal neighbours once, with how many they are.
 std::string VectorText(const std::vector<double>& ratios) {
   const bool even = std::all_of(ratios.begin(), ratios.end(),
                                 [&](double r) { return std::abs(r - ratios[0]) < 1e-9; });
   if (even) return "even";
   std::vector<std::string> parts;
-  for (const double ratio : ratios) parts.push_back(fmt::format("{:.3f}", ratio));
-  return Join(parts, " ");
+  for (size_t first = 0; first < ratios.size();) {
+    size_t end = first + 1;
+    const auto text = [&](size_t k) { return fmt::format("{:.3f}", ratios[k]); };
+    while (end < ratios.size() && text(end) == text(first)) ++end;
+    parts.push_back(text(first) + (end - first > 1 ? fmt::format(" ×{}", end - first) : ""));
+    first = end;
+  }
+  return Join(parts, parts.size() < ratios.size() ? ", " : " ");
 }
 
 }  // namespace
@@ -25,6 +33,16 @@ std::string VectorText(const std::vector<double>& ratios) {
 std::string ShortName(const std::string& name, const std::string& layer) {
   const size_t at = name.find(layer + ".");
   return at == std::string::npos ? name : name.substr(0, at) + name.substr(at + layer.size() + 1);
+}
+
+std::string SharedName(const std::string& name, const std::set<std::string, std::less<>>& layers) {
+  std::vector<std::string> kept;
+  for (const std::string_view part : SplitAt(name, '.')) {
+    if (layers.contains(part)) continue;
+    const bool sum = part.starts_with("sum") && ParseInteger(part.substr(3)).has_value();
+    kept.emplace_back(sum ? "sum" : part);
+  }
+  return kept.empty() ? name : Join(kept, ".");
 }
 
 std::string StateText(const SpmdPlan& spmd, const Layout& layout) {
@@ -41,10 +59,20 @@ std::string RuleText(const SpmdPlan& spmd, const OpRule& rule) {
 
 std::string LayersText(const Graph& graph, size_t first, size_t end) {
   const std::string& name = graph.layers()[first];
-  return end - first == 1 ? name : name + " … " + graph.layers()[end - 1];
+  return end - first == 1 ? name
+                          : fmt::format("{} … {} ×{}", name, graph.layers()[end - 1], end - first);
 }
 
-std::string RatiosText(const SpmdPlan& spmd) {
+std::string LayersText(const Graph& graph, const std::vector<size_t>& layers) {
+  const size_t first = layers.front(), last = layers.back();
+  if (last - first + 1 == layers.size()) return LayersText(graph, first, last + 1);
+  const auto name = [&](size_t k) { return graph.layers()[layers[k]]; };
+  if (layers.size() == 2) return name(0) + " " + name(1);
+  return fmt::format("{} {} {}{} ×{}", name(0), name(1), layers.size() > 3 ? "… " : "",
+                     name(layers.size() - 1), layers.size());
+}
+
+std::string RatiosText(const SpmdPlan& spmd, int width) {
   std::string out;
   const char* const names[] = {"between nodes", "in a node"};
   for (size_t axis = 0; axis < kMeshAxes; ++axis) {
@@ -55,7 +83,7 @@ std::string RatiosText(const SpmdPlan& spmd) {
                          k == 0 ? "" : fmt::format(" '{}", k), VectorText(spmd.ratios[axis][k]));
     }
   }
-  return out;
+  return FittedLines(out, width);
 }
 
 }  // namespace heddle

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/spmd_exchanges.h"
 #include "cli/spmd_names.h"
+#include "report/text_width.h"
 
 namespace heddle {
 namespace {
@@ -34,14 +35,17 @@ std::string Grouped(const std::map<std::string, std::vector<std::string>>& group
 class Rows {
  public:
   Rows(const Plan& plan, const Graph& graph)
-      : spmd_(*plan.spmd), g_(graph), layer_of_(LayersOfTensors(graph)) {
+      : spmd_(*plan.spmd),
+        g_(graph),
+        names_(graph.layers().begin(), graph.layers().end()),
+        layer_of_(LayersOfTensors(graph)) {
     const size_t layers = graph.layers().size();
     weights_.resize(layers);
     ops_.resize(layers);
     exchanges_.resize(layers);
     for (const SpmdStorage& storage : spmd_.storage) {
       const size_t layer = LayerOf(storage.parameter);
-      weights_[layer][StateText(spmd_, storage.layout)].push_back(Short(storage.parameter, layer));
+      weights_[layer][StateText(spmd_, storage.layout)].push_back(Short(storage.parameter));
     }
     for (const SpmdStep& step : spmd_.steps) {
       if (step.converts()) {
@@ -65,9 +69,7 @@ class Rows {
     return static_cast<size_t>(layer_of_[static_cast<size_t>(id.value)]);
   }
 
-  std::string Short(TensorId id, size_t layer) const {
-    return ShortName(g_.tensor(id).name, g_.layers()[layer]);
-  }
+  std::string Short(TensorId id) const { return SharedName(g_.tensor(id).name, names_); }
 
   void AddExchange(const SpmdStep& step) {
     const auto conversion = ConversionOf(step.from, step.to);
@@ -75,12 +77,13 @@ class Rows {
     const size_t layer = LayerOf(step.tensor);
     const std::string kind = fmt::format("{} {}→{}", NameOf(conversion->kind),
                                          StateText(spmd_, step.from), StateText(spmd_, step.to));
-    exchanges_[layer][kind].push_back(Short(step.tensor, layer));
+    exchanges_[layer][kind].push_back(Short(step.tensor));
   }
 
   const SpmdPlan& spmd_;
   const Graph& g_;
-  std::vector<int32_t> layer_of_;  // by tensor
+  std::set<std::string, std::less<>> names_;  // of layers
+  std::vector<int32_t> layer_of_;             // by tensor
   std::vector<std::map<std::string, std::vector<std::string>>> weights_;
   std::vector<std::map<std::string, int>> ops_;
   std::vector<std::map<std::string, std::vector<std::string>>> exchanges_;
@@ -89,16 +92,25 @@ class Rows {
 }  // namespace
 
 std::string SpmdText(const Plan& plan, const Graph& graph, const TableStyle& style) {
+  constexpr size_t kMostRows = 10;
   const Rows rows(plan, graph);
-  TextTable table({{"layers"}, {"weights"}, {"ops divided by"}, {"exchanges"}});
-  for (size_t first = 0; first < graph.layers().size();) {
-    const LayerRow row = rows.Of(first);
-    size_t end = first + 1;
-    while (end < graph.layers().size() && rows.Of(end) == row) ++end;
-    table.AddRow({LayersText(graph, first, end), row.weights, row.ops, row.exchanges});
-    first = end;
+  std::vector<LayerRow> said;
+  for (size_t layer = 0; layer < graph.layers().size(); ++layer) said.push_back(rows.Of(layer));
+  TextTable table({{"layers"}, {"weights"}, {"ops divided by", Align::kLeft, 1}, {"exchanges"}});
+  const auto kinds =
+      LayersAlike(said.size(), [&](size_t a, size_t b) { return said[a] == said[b]; });
+  const size_t shown = kinds.size() <= kMostRows ? kinds.size() : kMostRows - 1;
+  for (size_t k = 0; k < shown; ++k) {
+    const LayerRow& row = said[kinds[k][0]];
+    table.AddRow({LayersText(graph, kinds[k]), row.weights, row.ops, row.exchanges});
   }
-  return table.Print(style) + "\n" + RatiosText(*plan.spmd);
+  std::string out = table.Print(style);
+  if (shown < kinds.size()) {
+    out += Wrapped(fmt::format("… {} more kinds of layers: heddle explain --all has them.",
+                               kinds.size() - shown),
+                   style.width);
+  }
+  return out + "\n" + RatiosText(*plan.spmd, style.width);
 }
 
 }  // namespace heddle

@@ -15,7 +15,8 @@ namespace heddle {
 std::string SpmdText(const Plan& plan, const Graph& graph, const TableStyle& style);
 
 // The state of every tensor, every exchange with its bytes, its group and its time, the ratios.
+// Unless `all` is asked for, of long lists only what takes longest.
 std::string SpmdExplanation(const Plan& plan, const Graph& graph, const Cluster& cluster,
-                            const TableStyle& style);
+                            const TableStyle& style, bool all);
 
 }  // namespace heddle

@@ -49,7 +49,7 @@ class SpecCheck {
   // Rates below one per second are surely a mistake, and would overflow times.
   Status CheckRate(const std::string& path, double rate) const {
     if (std::isfinite(rate) && rate >= 1 && rate <= kLargest) return Ok();
-    return Bad(path, fmt::format("found {} per second", rate),
+    return Bad(path, fmt::format("found {:.4g} per second", rate),
                "expected a positive number, at least 1 per second");
   }
 
@@ -57,7 +57,7 @@ class SpecCheck {
     if (std::isfinite(seconds.value) && seconds.value >= 0 && seconds.value <= kLargest) {
       return Ok();
     }
-    return Bad(path, fmt::format("found {} s", seconds.value), "expected zero or more seconds");
+    return Bad(path, fmt::format("found {:.4g} s", seconds.value), "expected zero or more seconds");
   }
 
   Status CheckLink(const std::string& path, const LinkSpec& link) const {
@@ -77,7 +77,7 @@ class SpecCheck {
         HEDDLE_RETURN_IF_ERROR(CheckRate(path + ".flops", type.flops[i].value));
       }
       if (type.memory.value < 1 || type.memory.value > kMostMemory) {
-        return Bad(path + ".memory", fmt::format("found {} bytes", type.memory.value),
+        return Bad(path + ".memory", fmt::format("found {} bytes", GroupDigits(type.memory.value)),
                    "expected a positive size, at most 8 PiB");
       }
       HEDDLE_RETURN_IF_ERROR(CheckRate(path + ".memory_bandwidth", type.memory_bandwidth.value));
@@ -105,7 +105,7 @@ class SpecCheck {
       HEDDLE_ASSIGN(const int64_t devices, CheckDevices(path, node));
       devices_in_all += devices * node.count.value_or(1);
       if (devices_in_all > kMostDevices) {
-        return Bad(path, fmt::format("more than {} devices in all", kMostDevices),
+        return Bad(path, fmt::format("more than {} devices in all", GroupDigits(kMostDevices)),
                    "give smaller counts");
       }
       if (node.link) HEDDLE_RETURN_IF_ERROR(CheckLink(path + ".link", *node.link));
@@ -128,8 +128,8 @@ class SpecCheck {
     }
     if (devices == 0) return Bad(path + ".devices", "there is no device", "list at least one");
     if (devices > kMostDevicesInNode) {
-      return Bad(path + ".devices", fmt::format("{} devices in one node", devices),
-                 fmt::format("expected at most {}", kMostDevicesInNode));
+      return Bad(path + ".devices", fmt::format("{} devices in one node", GroupDigits(devices)),
+                 fmt::format("expected at most {}", GroupDigits(kMostDevicesInNode)));
     }
     return devices;
   }
@@ -143,7 +143,7 @@ class SpecCheck {
       HEDDLE_RETURN_IF_ERROR(CheckCount(path, entry.count, kMostSwitches));
       switches_in_all += entry.count.value_or(1);
       if (switches_in_all > kMostSwitches) {
-        return Bad(path, fmt::format("more than {} switches in all", kMostSwitches),
+        return Bad(path, fmt::format("more than {} switches in all", GroupDigits(kMostSwitches)),
                    "give smaller counts");
       }
     }
@@ -152,8 +152,8 @@ class SpecCheck {
 
   Status CheckCount(const std::string& path, std::optional<int> count, int most) const {
     if (!count || (*count >= 1 && *count <= most)) return Ok();
-    return Bad(path + ".count", fmt::format("{} is out of range", *count),
-               fmt::format("expected 1 to {}", most));
+    return Bad(path + ".count", fmt::format("{} is out of range", GroupDigits(*count)),
+               fmt::format("expected 1 to {}", GroupDigits(most)));
   }
 
   // Nodes and switches share one space of names, since link ends name both.

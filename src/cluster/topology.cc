@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/text.h"
 #include "cluster/link_ends.h"
 
 namespace heddle {
@@ -85,7 +86,7 @@ class Expansion {
       const std::string where = fmt::format("{}: link[{}].between", file_, i);
       HEDDLE_ASSIGN(const auto pairs, ends.Pairs(edge, where));
       if (topology_.links.size() + pairs.size() > size_t{kMostLinks}) {
-        return BadInput(where, fmt::format("more than {} links in all", kMostLinks),
+        return BadInput(where, fmt::format("more than {} links in all", GroupDigits(kMostLinks)),
                         "give smaller counts");
       }
       HEDDLE_RETURN_IF_ERROR(MakeRoom(pairs.size(), edge.link, where));
@@ -122,10 +123,10 @@ class Expansion {
   Status MakeRoom(size_t links, const LinkSpec& link, const std::string& where) {
     const size_t wires = topology_.wires.size() + links * (link.half_duplex ? 1 : 2);
     if (wires > size_t{kMostWires}) {
-      return BadInput(
-          where,
-          fmt::format("more than {} wires in all (two for each full-duplex link)", kMostWires),
-          "give smaller counts, or join devices by a switch");
+      return BadInput(where,
+                      fmt::format("more than {} wires in all (two for each full-duplex link)",
+                                  GroupDigits(kMostWires)),
+                      "give smaller counts, or join devices by a switch");
     }
     const size_t room = topology_.wires.capacity();
     if (wires > room) topology_.wires.reserve(std::max(wires, room + room / 2));

@@ -38,8 +38,9 @@ Status CheckValue(const std::string& where, const std::string& key, int64_t valu
     if (own.key == key) range = own;
   }
   if (value >= range.least && value <= range.most) return Ok();
-  return BadInput(where, fmt::format("{} = {} is out of range", key, value),
-                  fmt::format("expected {} to {}", range.least, range.most));
+  return BadInput(
+      where, fmt::format("{} = {} is out of range", key, GroupDigits(value)),
+      fmt::format("expected {} to {}", GroupDigits(range.least), GroupDigits(range.most)));
 }
 
 ModelParameters BertOf(int64_t layers, int64_t hidden, int64_t heads) {

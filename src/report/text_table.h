@@ -11,12 +11,19 @@
 //   gpipe        118 ms
 //
 // Cells are UTF-8 text without colours. No line ends in spaces; every line ends in a newline.
-// Where the table is wider than asked, its widest left-aligned column is cut ("bert-la…"); numbers
-// are never cut, so a table of numbers alone may stay too wide.
+// Words stay whole and numbers too. Where the table is wider than asked, in this order: its
+// left-aligned cells go on in further lines; columns that may go do, and a last line names them;
+// each row stands by itself, a cell to a line:
+//
+//   name bert-large
+//     parameters  335,174,458
+//     about       24 layers, hidden 1024, 16 heads
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace heddle {
@@ -31,6 +38,7 @@ enum class Align : uint8_t { kLeft, kRight };
 struct Column {
   std::string title;
   Align align = Align::kLeft;
+  int spare = 0;  // where there is no room the columns with the largest number go first; 0 stays
 };
 
 // What a row says, seen only in colour: the text must say it too.
@@ -53,8 +61,21 @@ class TextTable {
     Tone tone = Tone::kPlain;
   };
 
-  std::vector<int> Widths(int limit) const;
-  std::string Line(const std::vector<std::string>& cells, const std::vector<int>& widths) const;
+  // How the table is set: the columns shown, how wide each is; none of them: row by row.
+  struct Setting {
+    std::vector<size_t> columns;
+    std::vector<int> widths;
+  };
+
+  int Natural(size_t column) const;
+  int LongestWord(size_t column) const;
+  std::optional<std::vector<int>> Widths(const std::vector<size_t>& columns, int limit,
+                                         int least) const;
+  Setting Set(int limit) const;
+  std::string Lines(const std::vector<std::string>& cells, const Setting& setting,
+                    std::string_view colour) const;
+  std::string Stacked(const TableStyle& style) const;
+  std::string LeftOut(const Setting& setting, int limit) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;

@@ -88,6 +88,8 @@ std::string Spaces(int count) { return std::string(static_cast<size_t>(std::max(
 
 }  // namespace
 
+size_t FirstCharacterBytes(std::string_view text) { return FirstCharacter(text).bytes; }
+
 int DisplayWidth(std::string_view text) {
   int width = 0;
   while (!text.empty()) {

@@ -9,12 +9,16 @@
 // a byte that is not UTF-8 counts as one. Escape sequences are not understood: colour comes last.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace heddle {
 
 int DisplayWidth(std::string_view text);
+
+// How many bytes the first character has. REQUIRES: text is not empty.
+size_t FirstCharacterBytes(std::string_view text);
 
 // The whole text, or its beginning and "…": at most `width` columns. REQUIRES: width >= 1.
 std::string Fitted(std::string_view text, int width);

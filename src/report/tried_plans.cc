@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "report/text_width.h"
 
 namespace heddle {
 namespace {
+
+constexpr size_t kMostRows = 6;
 
 double WaitOf(const TriedPlan& plan) {
   return std::max(0.0, plan.iteration_seconds - plan.compute_seconds);
@@ -49,17 +52,22 @@ std::string RunnerUpSentence(const TriedPlan& taken, const TriedPlan& runner_up)
 
 }  // namespace
 
-std::string TriedText(const std::vector<TriedPlan>& tried, const TableStyle& style) {
+std::string TriedText(const std::vector<TriedPlan>& tried, const TableStyle& style, bool all) {
   TextTable table({{"tried"},
                    {"simulated", Align::kRight},
-                   {"computes", Align::kRight},
-                   {"waits", Align::kRight},
-                   {"fullest memory"}});
-  for (const TriedPlan& plan : tried) {
+                   {"computes", Align::kRight, 1},
+                   {"waits", Align::kRight, 1},
+                   {"fullest memory", Align::kLeft, 2}});
+  const size_t shown = all ? tried.size() : std::min(tried.size(), kMostRows);
+  for (size_t k = 0; k < shown; ++k) {
+    const TriedPlan& plan = tried[k];
     table.AddRow(
         {plan.how, ToText(Seconds{plan.iteration_seconds}), ToText(Seconds{plan.compute_seconds}),
          ToText(Seconds{WaitOf(plan)}), MemoryText(plan)},
         plan.fits() ? Tone::kPlain : Tone::kBad);
+  }
+  if (shown < tried.size()) {
+    table.AddRow({fmt::format("… {} slower ones", tried.size() - shown)}, Tone::kFaint);
   }
   return table.Print(style) + Wrapped(RunnerUpSentence(tried[0], tried[1]), style.width, 2);
 }

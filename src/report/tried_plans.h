@@ -17,7 +17,7 @@
 
 namespace heddle {
 
-// REQUIRES: at least two, the one taken first.
-std::string TriedText(const std::vector<TriedPlan>& tried, const TableStyle& style);
+// All of them, or the best. REQUIRES: at least two, the one taken first.
+std::string TriedText(const std::vector<TriedPlan>& tried, const TableStyle& style, bool all);
 
 }  // namespace heddle

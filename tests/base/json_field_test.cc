@@ -83,7 +83,7 @@ TEST(JsonFieldTest, HostileShapesAreRefused) {
   EXPECT_THAT(ErrorOf(ParseJson(std::string(1000000, '['), "f")), HasSubstr("nested too deeply"));
   std::string wide = "{";
   for (int k = 0; k < 100000; ++k) wide += "\"" + std::to_string(k) + "\":0,";
-  EXPECT_THAT(ErrorOf(ParseJson(wide + "\"x\":0}", "f")), HasSubstr("more than 16384 fields"));
+  EXPECT_THAT(ErrorOf(ParseJson(wide + "\"x\":0}", "f")), HasSubstr("more than 16,384 fields"));
   // Brackets and colons inside text are text.
   const std::string text =
       "[\"" + std::string(1000, '[') + "\\\"" + std::string(20000, ':') + "\"]";

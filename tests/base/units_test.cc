@@ -107,6 +107,10 @@ TEST(UnitsTest, ThreeDigitsForPeople) {
   EXPECT_EQ(ToText(Seconds{2e-6}), "2.00 us");
   EXPECT_EQ(ToText(Seconds{0}), "0 s");
   EXPECT_EQ(ToText(Seconds{125}), "125 s");
+  EXPECT_EQ(ToText(Seconds{99312.4}), "99,312 s");
+  EXPECT_EQ(ToText(Bytes{1010 << 20}), "1,010 MiB");
+  EXPECT_EQ(ToText(Bytes{5LL << 40}), "5.00 TiB");
+  EXPECT_EQ(ToText(FlopRate{1.5e15}), "1,500 TFLOP/s");
   EXPECT_EQ(ToText(Bytes{1023}), "1023 B");
   EXPECT_EQ(ToText(Bytes{16LL << 30}), "16.0 GiB");
   EXPECT_EQ(ToText(Bandwidth{1.3e9}), "1.30 GB/s");

@@ -32,6 +32,10 @@ const std::vector<std::string> kPlanKeys = {"schema",
                                             "lower_bound_seconds",
                                             "planning_seconds",
                                             "devices_used",
+                                            "samples_per_second_per_device",
+                                            "tokens_per_second_per_device",
+                                            "mfu",
+                                            "hfu",
                                             "memory"};
 
 TEST(JsonKeysTest, Plan) {
@@ -66,7 +70,9 @@ TEST(JsonKeysTest, CompareIsSortedWithInfeasibleLast) {
   bool infeasible = false;
   for (const Json& row : json["rows"]) {
     ExpectKeys(row, {"strategy", "feasible", "iteration_seconds", "planning_seconds", "peak_bytes",
-                     "reason"});
+                     "devices_used", "microbatches", "samples_per_second_per_device",
+                     "tokens_per_second_per_device", "mfu", "hfu", "reason"});
+    EXPECT_EQ(row["mfu"].is_null(), !row["feasible"].get<bool>());
     if (!row["feasible"].get<bool>()) {
       infeasible = true;
       EXPECT_NE(row["reason"], "");
@@ -101,6 +107,46 @@ TEST(JsonKeysTest, ExplainCheckLowerAndDemo) {
   EXPECT_EQ(JsonOf("check --json " + plan.path())["ok"], true);
   EXPECT_GT(JsonOf("lower --json " + plan.path())["instructions"].get<int>(), 10);
   ExpectKeys(JsonOf("demo --json"), kPlanKeys);
+}
+
+// What `plan` says of the throughput is what the others say; and a plan with it is still a plan.
+TEST(JsonKeysTest, ThroughputIsTheSameEverywhere) {
+  const TemporaryFile plan;
+  const Ran planned = RunHeddle("plan --json " + PlanArguments("1f1b") + " > " + plan.path());
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  const Json json = ParseJson(ReadFile(plan.path()).value(), "plan").value();
+  const Json simulated = JsonOf("simulate --json " + plan.path());
+  const Json explained = JsonOf("explain --json " + plan.path());
+  for (const char* key :
+       {"samples_per_second_per_device", "tokens_per_second_per_device", "mfu", "hfu"}) {
+    EXPECT_GT(json[key].get<double>(), 0) << key;
+    EXPECT_EQ(json[key], simulated[key]) << key;
+    EXPECT_EQ(json[key], explained[key]) << key;
+  }
+  EXPECT_LT(json["mfu"].get<double>(), 1);
+  const double samples = 32 / json["iteration_seconds"].get<double>() / 4;
+  EXPECT_NEAR(json["samples_per_second_per_device"].get<double>() / samples, 1, 1e-12);
+}
+
+// A layer profile has times, but no FLOPs; a Program as text has no plan.
+TEST(JsonKeysTest, NoUtilizationWithoutFlops) {
+  const std::string profile = std::string(HEDDLE_SOURCE_DIR) + "/examples/profiles/tiny.txt";
+  const TemporaryFile plan, program;
+  const std::string cluster = ClusterFile("mixed4");
+  ASSERT_EQ(RunHeddle("plan --strategy 1f1b --model " + profile +
+                      " --profile-batch 64 --batch 256 "
+                      "--cluster " +
+                      cluster + " -o " + plan.path())
+                .exit_code,
+            0);
+  const Json json = JsonOf("explain --json " + plan.path());
+  EXPECT_GT(json["samples_per_second_per_device"].get<double>(), 0);
+  for (const char* key : {"tokens_per_second_per_device", "mfu", "hfu"}) {
+    EXPECT_TRUE(json[key].is_null()) << key;
+  }
+  ASSERT_EQ(RunHeddle("lower " + plan.path() + " -o " + program.path()).exit_code, 0);
+  const Json simulated = JsonOf("simulate --json " + program.path() + " --cluster " + cluster);
+  EXPECT_TRUE(simulated["samples_per_second_per_device"].is_null());
 }
 
 TEST(JsonKeysTest, LinksOfThePlanAreThoseOfItsFigures) {

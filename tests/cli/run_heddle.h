@@ -37,9 +37,11 @@ inline Ran RunShell(const std::string& line) {
   return ran;
 }
 
-// `arguments` is shell text; quote what needs it.
-inline Ran RunHeddle(const std::string& arguments) {
-  return RunShell(std::string(HEDDLE_BINARY) + " " + arguments);
+// `arguments` is shell text; quote what needs it. On a terminal so wide that no sentence is broken,
+// unless the environment says otherwise, which goes before the command: "COLUMNS=60".
+inline Ran RunHeddle(const std::string& arguments,
+                     const std::string& environment = "COLUMNS=1000 LC_ALL=C.UTF-8") {
+  return RunShell("env " + environment + " " + HEDDLE_BINARY + " " + arguments);
 }
 
 inline std::string ClusterFile(const std::string& name) {

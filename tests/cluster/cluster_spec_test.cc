@@ -137,18 +137,18 @@ TEST(ClusterSpecTest, RefusesTakenAndBadNames) {
 }
 
 TEST(ClusterSpecTest, RefusesCountsThatAreTooLarge) {
-  EXPECT_CONTAINS(ErrorAfter("count = 2", "count = 0"), "expected 1 to 1024");
-  EXPECT_CONTAINS(ErrorAfter("count = 2", "count = 1025"), "expected 1 to 1024");
+  EXPECT_CONTAINS(ErrorAfter("count = 2", "count = 0"), "expected 1 to 1,024");
+  EXPECT_CONTAINS(ErrorAfter("count = 2", "count = 1025"), "expected 1 to 1,024");
   EXPECT_CONTAINS(ErrorAfter("count = 2", "count = -1"), "out of range");
   EXPECT_CONTAINS(ErrorAfter("count = 2", "count = 2.0"), "whole number");
   EXPECT_CONTAINS(ErrorAfter("{ type = \"gpu\", count = 2 }",
                              "{ type = \"gpu\", count = 1000 }, { type = \"gpu\", count = 25 }"),
-                  "1025 devices in one node");
-  EXPECT_CONTAINS(ErrorOf(kPreamble + NodeText("a", 1024, "count = 65")), "65536 devices in all");
+                  "1,025 devices in one node");
+  EXPECT_CONTAINS(ErrorOf(kPreamble + NodeText("a", 1024, "count = 65")), "65,536 devices in all");
   EXPECT_CONTAINS(ErrorOf(kPreamble + NodeText("a", 1, "count = 65537")), "out of range");
   EXPECT_CONTAINS(ErrorOf(kPreamble + NodeText("a", 128, "count = 40")), "wires in all");
   EXPECT_CONTAINS(ErrorOf(kGood + SwitchText("s", "count = 65536") + SwitchText("t")),
-                  "65536 switches in all");
+                  "65,536 switches in all");
   std::string many = kPreamble + NodeText("a", 1, "count = 65536");
   for (int i = 0; i < 5; ++i) {
     many += SwitchText("s" + std::to_string(i)) + LinkText("a*", "s" + std::to_string(i));

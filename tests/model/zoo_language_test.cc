@@ -162,7 +162,7 @@ TEST(ZooLanguageTest, ValuesThatMakeNoModel) {
     EXPECT_THAT(ErrorOf(spec), HasSubstr("hint: each head gets hidden / heads features")) << spec;
   }
   EXPECT_THAT(ErrorOf("tiny-moe?experts=0"), HasSubstr("experts = 0 is out of range\n  hint: "
-                                                       "expected 1 to 4096"));
+                                                       "expected 1 to 4,096"));
   EXPECT_THAT(ErrorOf("tiny-moe?every=0"), HasSubstr("every = 0 is out of range"));
   EXPECT_THAT(ErrorOf("tiny-moe?capacity=0"), HasSubstr("capacity = 0 is out of range"));
   EXPECT_THAT(ErrorOf("bert-base?experts=4"), HasSubstr("bert-base has no parameter \"experts\""));

@@ -79,7 +79,7 @@ TEST(ZooTest, ValuesThatMakeNoModel) {
   EXPECT_THAT(ErrorOf("gpt?hidden=100&heads=12"),
               HasSubstr("hidden = 100 is not a multiple of heads = 12"));
   EXPECT_THAT(ErrorOf("gpt?layers=0"), HasSubstr("layers = 0 is out of range"));
-  EXPECT_THAT(ErrorOf("gpt?layers=100000"), HasSubstr("expected 1 to 4096"));
+  EXPECT_THAT(ErrorOf("gpt?layers=100000"), HasSubstr("expected 1 to 4,096"));
   EXPECT_THAT(ErrorOf("gpt?tied=2"), HasSubstr("tied = 2 is out of range"));
   EXPECT_THAT(ErrorOf("mlp?hidden=9223372036854775807"), HasSubstr("out of range"));
   EXPECT_THAT(ErrorOf("gpt?hidden=1048576&heads=1&seq=1048576", {.batch = 1 << 20}),

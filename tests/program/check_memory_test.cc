@@ -185,7 +185,7 @@ on 0
   std::string lines;
   for (int k = 0; k < 20; ++k) lines += "  compute X #" + std::to_string(k) + "\n";
   const std::string found = Mutant::OfText(m.text() + lines).Findings();
-  EXPECT_THAT(found, HasSubstr("out of memory: device 0 (a:0) needs more than 2147483648 GiB"));
+  EXPECT_THAT(found, HasSubstr("out of memory: device 0 (a:0) needs more than 2.00 EiB"));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "report/device_table.h"
+
 namespace heddle {
 namespace {
 
@@ -88,25 +90,39 @@ WireId WireNamed(const Cluster& cluster, const std::string& name) {
   return {};
 }
 
-TEST(SummaryTest, TheWholeText) {
-  EXPECT_EQ(ExplainText(SmallPlan(), SmallSimulation(), SmallCluster(), {.width = 90}),
-            R"(pipeline (1f1b): gpt?layers=12 on 3 of 3 devices, batch 32 in 8 microbatches, f32
+Throughput SmallThroughput() { return {14.4, 1840, 0.412, 0.412}; }
 
-device  stage  layers     busy  idle      sent  received  peak memory  capacity
+std::string Verdict(const Plan& plan, const Simulation& simulation, int width) {
+  return VerdictText(plan, simulation, SmallCluster(), SmallThroughput(), {.width = width});
+}
+
+// What limits the plan, how far it is from the bounds and its memory come before any table.
+TEST(SummaryTest, TheVerdict) {
+  EXPECT_EQ(Verdict(SmallPlan(), SmallSimulation(), 80),
+            R"(pipeline (1f1b): gpt?layers=12 on 3 of 3 devices, batch 32 in 8 microbatches,
+  f32
+
+The limit is the device a:0: it computes 38.0 ms of every 41.0 ms (93%); next is
+  the device a:1 (73%).
+An iteration takes 41.0 ms; no order of this partition can beat 38.2 ms (7%
+  away); no plan of this family can beat 30.0 ms (37% away).
+Memory is fullest on b:0: 12.0 GiB of 16.0 GiB (75%).
+1,840 tokens/s per device (14.4 samples/s), MFU 41.2%.
+)");
+}
+
+TEST(SummaryTest, TheDevicesAndTheSearch) {
+  const Plan plan = SmallPlan();
+  EXPECT_EQ(DeviceTableText(plan, SmallSimulation(), {.width = 80}, false),
+            R"(device  stage  layers     busy  idle      sent  received  peak memory  capacity
 ──────  ─────  ──────  ───────  ────  ────────  ────────  ───────────  ────────
 a:0         0     0-5  38.0 ms    7%  8.00 MiB  4.00 MiB     4.00 GiB  16.0 GiB
 a:1         0     0-5  30.0 ms   27%  8.00 MiB  4.00 MiB            -         -
 b:0         1  6,7-11  20.5 ms   50%  8.00 MiB  16.0 MiB     12.0 GiB  16.0 GiB
-
-The limit is the device a:0: it computes 38.0 ms of every 41.0 ms (93%); next is the
-  device a:1 (73%).
-Memory is fullest on b:0: 12.0 GiB of 16.0 GiB (75%).
-iteration 41.0 ms; no order of this partition can beat 38.2 ms (7% away); no plan of this
-  family can beat 30.0 ms (37% away)
-The search simulated 420 plans in 1.25 s.
-- stage partitions: exact
-- orders: 1f1b and gpipe
 )");
+  EXPECT_EQ(SearchText(plan.search, {.width = 80}, false),
+            "The search simulated 420 plans in 1.25 s.\n- stage partitions: exact\n"
+            "- orders: 1f1b and gpipe\n");
 }
 
 // Instead of a stage, the part that a device has of what each ratio vector divides.
@@ -116,7 +132,7 @@ TEST(SummaryTest, SharesOfAnSpmdPlan) {
   plan.spmd.emplace();
   plan.spmd->mesh = {{"a:0", "a:1"}, {"b:0", "b:1"}};
   plan.spmd->ratios = {{{{0.6, 0.4}, {0.5, 0.5}}, {{0.75, 0.25}}}};
-  const std::string text = ExplainText(plan, SmallSimulation(), SmallCluster(), {.width = 90});
+  const std::string text = DeviceTableText(plan, SmallSimulation(), {.width = 90}, false);
   EXPECT_THAT(text, testing::HasSubstr("device  share  share '1     busy"));
   EXPECT_THAT(text, testing::HasSubstr("a:0     0.450     0.500  38.0 ms"));
   EXPECT_THAT(text, testing::HasSubstr("b:0     0.300     0.500  20.5 ms"));
@@ -148,18 +164,19 @@ TEST(SummaryTest, OrNothingIsTheLimit) {
 
 TEST(SummaryTest, BoundsThatAreReachedUnknownOrWrong) {
   Estimate estimate;
-  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}), "iteration 41.0 ms");
+  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}), "An iteration takes 41.0 ms.");
   estimate.schedule_bound_seconds = 0.041;
   estimate.lower_bound_seconds = 0.0408;
   EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}),
-            "iteration 41.0 ms; no order of this partition can beat 41.0 ms (reached); no plan of "
-            "this family can beat 40.8 ms (less than 1% away)");
+            "An iteration takes 41.0 ms; no order of this partition can beat 41.0 ms (reached); no "
+            "plan of this family can beat 40.8 ms (less than 1% away).");
   estimate.iteration_seconds = 0.05;
   estimate.schedule_bound_seconds = 0.05;
   estimate.lower_bound_seconds = 0;
-  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.04}),
-            "iteration 40.0 ms (the plan says 50.0 ms); no order of this partition can beat "
-            "50.0 ms (and yet this is 20% faster)");
+  EXPECT_EQ(
+      BoundsSentence(estimate, Seconds{0.04}),
+      "An iteration takes 40.0 ms (the plan says 50.0 ms); no order of this partition can beat "
+      "50.0 ms (and yet this is 20% faster).");
 }
 
 TEST(SummaryTest, MemoryThatDoesNotSuffice) {
@@ -168,7 +185,7 @@ TEST(SummaryTest, MemoryThatDoesNotSuffice) {
   plan.estimate.memory[0].peak_bytes = 20 * kGiB;
   EXPECT_EQ(MemorySentence(plan.estimate),
             "Memory does not suffice on a:0: 20.0 GiB of 16.0 GiB (125%).");
-  const std::string text = ExplainText(plan, SmallSimulation(), SmallCluster(), {.colour = true});
+  const std::string text = DeviceTableText(plan, SmallSimulation(), {.colour = true}, false);
   EXPECT_NE(text.find("\x1b[31ma:0 "), std::string::npos) << text;
 }
 
@@ -185,7 +202,9 @@ TEST(SummaryTest, SeveralPipelinesAndAPeriodThatIsNotSteady) {
   Simulation simulation = SmallSimulation();
   simulation.steady = false;
   simulation.repetitions = 48;
-  const std::string text = ExplainText(plan, simulation, SmallCluster(), {});
+  const std::string text = Verdict(plan, simulation, 0) +
+                           DeviceTableText(plan, simulation, {}, false) +
+                           SearchText(plan.search, {}, false);
   for (const std::string part :
        {"pipeline: gpt?layers=12 on 3 of 3 devices, batch 32, f32\n", "\na:0       0.0     0-5  ",
         "\na:1       1.0     0-5  ", "\nb:0       0.1  6,7-11  ",

@@ -12,11 +12,21 @@
 namespace heddle {
 namespace {
 
-// "11 11 5 5", "8 each".
+// "11 11 5 5", "8 each"; of many replicas "12 x16, 7 x48".
 std::string StepsText(const std::vector<int64_t>& steps) {
+  constexpr size_t kMostListed = 8;
   const bool even =
       std::all_of(steps.begin(), steps.end(), [&](int64_t count) { return count == steps[0]; });
-  return even ? fmt::format("{} each", steps[0]) : fmt::format("{}", fmt::join(steps, " "));
+  if (even) return fmt::format("{} each", steps[0]);
+  if (steps.size() <= kMostListed) return fmt::format("{}", fmt::join(steps, " "));
+  std::string text;
+  for (size_t first = 0; first < steps.size();) {
+    size_t end = first + 1;
+    while (end < steps.size() && steps[end] == steps[first]) ++end;
+    text += fmt::format("{}{} x{}", first == 0 ? "" : ", ", steps[first], end - first);
+    first = end;
+  }
+  return text;
 }
 
 class Search {

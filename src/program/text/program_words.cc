@@ -47,7 +47,7 @@ Result<int64_t> LineWords::Integer(std::string_view expected, int64_t least, int
   if (!value) return Bad(fmt::format("found \"{}\", expected {}", word, expected));
   if (*value < least || *value > most) {
     return Bad(fmt::format("{} {} is out of range", expected, *value),
-               fmt::format("expected {} to {}", least, most));
+               fmt::format("expected {} to {}", GroupDigits(least), GroupDigits(most)));
   }
   return *value;
 }
