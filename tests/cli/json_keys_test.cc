@@ -65,8 +65,8 @@ TEST(JsonKeysTest, CompareIsSortedWithInfeasibleLast) {
   double last = 0;
   bool infeasible = false;
   for (const Json& row : json["rows"]) {
-    ExpectKeys(row, {"strategy", "feasible", "iteration_seconds", "planning_seconds", "peak_bytes",
-                     "reason"});
+    ExpectKeys(row, {"strategy", "feasible", "status", "iteration_seconds", "planning_seconds",
+                     "peak_bytes", "reason"});
     if (!row["feasible"].get<bool>()) {
       infeasible = true;
       EXPECT_NE(row["reason"], "");
