@@ -7,7 +7,7 @@ run 'heddle models --json | grep \"name\"'
 
 say "Cut a GPT with 24 blocks into stages for two fast and two slow devices. What is left open, here" \
   "the number of microbatches, is tuned."
-run 'heddle plan --model "gpt?layers=24" --cluster examples/clusters/mixed4.toml --batch 64 -o plan.json'
+run 'heddle plan --strategy 1f1b --model "gpt?layers=24" --cluster examples/clusters/mixed4.toml --batch 64 -o plan.json'
 
 say "What each device does in one step, and what limits it:"
 run 'heddle explain plan.json'

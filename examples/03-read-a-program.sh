@@ -3,7 +3,7 @@
 source "$(dirname "$0")/session.sh"
 
 say "A small model on two devices, four microbatches, one forward and one backward in turn."
-run 'heddle plan --model tiny-mlp --cluster examples/clusters/laptop.toml --batch 8 --microbatches 4 --optimizer sgd -o plan.json'
+run 'heddle plan --strategy 1f1b --model tiny-mlp --cluster examples/clusters/laptop.toml --batch 8 --microbatches 4 --optimizer sgd -o plan.json'
 
 say "Its Program: tensors, segments with what they read and write, then one list per device."
 run 'heddle lower plan.json -o plan.heddle'

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/session.sh"
 
 say "The decisions of a plan are which layers are where, and in which order each stage works:"
-run 'heddle plan --model "gpt?layers=24" --cluster examples/clusters/mixed4.toml --batch 64 --microbatches 8 -o plan.json'
+run 'heddle plan --strategy 1f1b --model "gpt?layers=24" --cluster examples/clusters/mixed4.toml --batch 64 --microbatches 8 -o plan.json'
 run 'grep \"order\" plan.json'
 
 say "The first stage runs all forwards before all backwards:"

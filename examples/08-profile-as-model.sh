@@ -5,7 +5,7 @@ source "$(dirname "$0")/session.sh"
 run 'cut -c1-100 examples/profiles/tiny.txt'
 
 say "Times are for 32 samples on a V100; the P100s of this cluster take longer, by their flop/s."
-run 'heddle plan --model examples/profiles/tiny.txt --profile-batch 32 --cluster examples/clusters/mixed4.toml --batch 256 -o plan.json'
+run 'heddle plan --strategy 1f1b --model examples/profiles/tiny.txt --profile-batch 32 --cluster examples/clusters/mixed4.toml --batch 256 -o plan.json'
 run 'heddle explain plan.json'
 
 say "Had they been measured on a P100, the V100s would be faster than this:"

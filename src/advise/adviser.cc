@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
-#include "choose/planners.h"
+#include "choose/survey.h"
 #include "lab/problems.h"
 #include "lab/race.h"
 #include "lab/theory.h"
@@ -48,29 +48,68 @@ RaceEntrant EntrantOf(const Kind& kind, const Plan& plan, const PlanOptions& opt
   return {kind.method, 1, 1};
 }
 
-// The best plan of a kind, or why there is none.
+// The best plan of a kind, or why there is none, and what is to be told of the others.
 struct Considered {
   Kind kind;
   std::optional<Plan> plan;
   std::string reason;
+  std::vector<std::string> notes;
 };
 
-Result<Considered> BestOf(const Kind& kind, const Planning& planning,
-                          const AdviceOptions& options) {
-  Considered best{kind, std::nullopt, ""};
-  for (const std::string& strategy : kind.strategies) {
-    options.progress(fmt::format("planning {} …", strategy));
-    Result<Plan> plan = MakePlan(strategy, planning);
-    if (!plan.ok()) {
-      if (plan.error().kind != ErrorKind::kInfeasible) return plan.error();
-      if (best.reason.empty()) best.reason = plan.error().what;
-      continue;
-    }
-    const bool faster =
-        !best.plan || plan.value().seconds_per_batch() < best.plan->seconds_per_batch();
-    if (faster) best.plan = std::move(plan).value();
+// "the fastest of 12 strategies; next zb-h1, 2.66 s", and who failed or did not finish.
+std::vector<std::string> NotesOn(const std::vector<const Surveyed*>& rows) {
+  std::vector<std::string> notes;
+  std::vector<const Surveyed*> planned;
+  for (const Surveyed* row : rows) {
+    if (row->plan) planned.push_back(row);
   }
-  return best;
+  if (planned.size() > 1) {
+    const auto seconds = [](const Surveyed* row) { return row->plan->seconds_per_batch(); };
+    std::stable_sort(planned.begin(), planned.end(), [&](const Surveyed* a, const Surveyed* b) {
+      return seconds(a) < seconds(b);
+    });
+    notes.push_back(fmt::format("the fastest of {} strategies; next {}, {}", planned.size(),
+                                planned[1]->planner->name, ToText(Seconds{seconds(planned[1])})));
+  }
+  for (const Surveyed* row : rows) {
+    if (row->status == SurveyStatus::kNotFinished) {
+      notes.push_back(row->planner->name + ": not finished in the time given (--budget)");
+    } else if (row->status == SurveyStatus::kFailed) {
+      notes.push_back(row->planner->name + " failed: " + row->error->ToString());
+    }
+  }
+  return notes;
+}
+
+std::vector<Considered> BestOfEach(const std::vector<Kind>& kinds, const Planning& planning,
+                                   const AdviceOptions& options) {
+  std::vector<const Planner*> planners;
+  for (const Kind& kind : kinds) {
+    for (const std::string& strategy : kind.strategies) {
+      planners.push_back(FindPlanner(strategy).value());
+    }
+  }
+  Survey survey(planning, std::move(planners), options.deadline);
+  Survey::Watcher watcher;
+  watcher.starts = [&](const Planner& planner) {
+    options.progress(fmt::format("planning {} …", planner.name));
+  };
+  const std::vector<Surveyed> rows = survey.Run(watcher);
+  std::vector<Considered> all;
+  auto next = rows.begin();
+  for (const Kind& kind : kinds) {
+    Considered& best = all.emplace_back(Considered{kind, std::nullopt, "", {}});
+    std::vector<const Surveyed*> mine;
+    for (size_t k = 0; k < kind.strategies.size(); ++k, ++next) {
+      mine.push_back(&*next);
+      if (next->error && best.reason.empty()) best.reason = next->error->what;
+      const bool faster = next->plan && (!best.plan || next->plan->seconds_per_batch() <
+                                                           best.plan->seconds_per_batch());
+      if (faster) best.plan = next->plan;
+    }
+    best.notes = NotesOn(mine);
+  }
+  return all;
 }
 
 // When a curve of equally distant points is at the target for good: never for one that is not at
@@ -163,22 +202,41 @@ double BatchesByBound(int stages, int64_t batches) {
 }
 
 Result<Plan> FastestStep(const Planning& planning, const AdviceOptions& options) {
-  HEDDLE_ASSIGN(Considered best, BestOf(Kinds()[0], planning, options));
-  if (best.plan) return *std::move(best.plan);
-  return Infeasible("auto", "no synchronous strategy fits; the first says: " + best.reason,
-                    "heddle compare shows what each lacks");
+  Considered best = std::move(BestOfEach({Kinds()[0]}, planning, options)[0]);
+  if (!best.plan && options.deadline.passed()) return OutOfTime("auto");
+  if (!best.plan) {
+    return Infeasible("auto", "no synchronous strategy fits; the first says: " + best.reason,
+                      "heddle compare shows what each lacks");
+  }
+  std::vector<std::string>& notes = best.plan->search.notes;
+  notes.insert(notes.begin(), best.notes.begin(), best.notes.end());
+  return *std::move(best.plan);
+}
+
+std::optional<Plan> BetterPlan(const Planning& planning, const Plan& plan) {
+  constexpr int64_t kQuickLook = 20'000;  // ops on a device
+  constexpr double kALittle = 0.02;
+  const int64_t size = std::ssize(planning.graph.ops()) * planning.cluster->device_count();
+  if (size > kQuickLook || !plan.trains_as_one_device()) return std::nullopt;
+  std::optional<Plan> better;
+  double limit = (1 - kALittle) * plan.seconds_per_batch();
+  for (const char* strategy : {"pipeline", "zb-h1", "dp-proportional"}) {
+    if (strategy == plan.strategy) continue;
+    const Result<Plan> other = MakePlan(strategy, planning);
+    if (!other.ok() || other.value().seconds_per_batch() >= limit) continue;
+    better = other.value();
+    limit = better->seconds_per_batch();
+  }
+  return better;
 }
 
 Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& options) {
   const bool by_bound = options.evidence == "bound";
   if (!by_bound) HEDDLE_RETURN_IF_ERROR(MakeProblem(options.evidence, {}));  // before the planning
-  std::vector<Considered> all;
+  const std::vector<Considered> all = BestOfEach(Kinds(), planning, options);
   std::vector<RaceEntrant> entrants = {{"gpipe", 1, 1}};  // sets the target
-  for (const Kind& kind : Kinds()) {
-    HEDDLE_ASSIGN(all.emplace_back(), BestOf(kind, planning, options));
-    if (all.back().plan) {
-      entrants.push_back(EntrantOf(kind, *all.back().plan, planning.options));
-    }
+  for (const Considered& one : all) {
+    if (one.plan) entrants.push_back(EntrantOf(one.kind, *one.plan, planning.options));
   }
   HEDDLE_ASSIGN(const std::vector<Progress> progress, by_bound
                                                           ? ByBound(entrants, options.batches / 2)

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct AdviceOptions {
   std::string evidence = "quadratic";  // the objective raced on (lab/problems.h), or "bound"
   double noise = 0.05;                 // of gradients in the race
   int64_t batches = 1000;              // length of the race
+  Deadline deadline;                   // of the planning
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
@@ -49,6 +51,11 @@ Result<std::vector<Progress>> MeasureProgress(const std::vector<RaceEntrant>& en
 // Batches until the bound of a pipeline of so many stages is below what one of one stage reaches in
 // `batches`, all constants 1. REQUIRES: stages, batches >= 1.
 double BatchesByBound(int stages, int64_t batches);
+
+// A plan of another strategy that also trains as one device and is faster by more than a little,
+// after a look at those that usually are. Nothing on models and clusters for which a look takes
+// long: heddle compare is for that.
+std::optional<Plan> BetterPlan(const Planning& planning, const Plan& plan);
 
 Result<Plan> FastestStep(const Planning& planning, const AdviceOptions& options);
 Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& options);

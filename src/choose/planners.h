@@ -1,6 +1,7 @@
 // The planners by name: the one table that plan, compare and auto read.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,15 +11,24 @@
 
 namespace heddle {
 
+// Who is soon done: where time is short they have their turn first.
+enum class PlannerPace : uint8_t { kQuick, kSteady, kLong };
+
 struct Planner {
   std::string name;   // --strategy
   std::string about;  // one line
   Result<Plan> (*plan)(const Planning& planning);
+  PlannerPace pace = PlannerPace::kQuick;
 };
 
 const std::vector<Planner>& Planners();
 
-// Plans and records the planning time. An unknown name is refused with the nearest known one.
+// By its name or one that others give it: ddp, fsdp, tp. An unknown name is refused with the
+// nearest known one.
+Result<const Planner*> FindPlanner(std::string_view name);
+
+// Plans and records the planning time.
+Result<Plan> MakePlan(const Planner& planner, const Planning& planning);
 Result<Plan> MakePlan(std::string_view strategy, const Planning& planning);
 
 }  // namespace heddle

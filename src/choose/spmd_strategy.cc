@@ -14,6 +14,7 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
                 TryPrograms(
                     planning, "spmd", [](const Planning& part) { return PlanSpmd(part); }, best));
   for (const auto& plan_replicas : {&PlanDataParallel, &PlanDataParallelProportional}) {
+    if (planning.options.deadline.passed()) break;
     Result<Plan> planned = plan_replicas(planning);
     if (!planned.ok()) continue;
     Plan plan = std::move(planned).value();
@@ -21,7 +22,8 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
     HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
     if (outcome == Best::Outcome::kFastest) best.Note(name + " is faster than all programs");
   }
-  if (best.tried() == 0 && refused) return *refused;
+  const bool late = planning.options.deadline.passed();
+  if (best.tried() == 0 && refused && !late) return *refused;
   return std::move(best).Take();
 }
 

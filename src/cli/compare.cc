@@ -1,13 +1,17 @@
 // heddle compare: every strategy on the same model and cluster, one table.
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <memory>
 
 #include "base/json_field.h"
 #include "base/text.h"
-#include "choose/planners.h"
+#include "choose/survey.h"
 #include "cli/command.h"
 #include "report/text_table.h"
 #include "report/throughput.h"
@@ -17,26 +21,31 @@ namespace {
 
 struct Row {
   std::string strategy;
-  bool feasible = false;
+  SurveyStatus status = SurveyStatus::kNotFinished;
   double iteration_seconds = 0;
   double planning_seconds = 0;
   int64_t peak_bytes = 0;
   int64_t microbatches = 0;
   int devices = 0;
-  std::string reason;
-  std::optional<Throughput> throughput;  // of one that is feasible
+  bool as_one_device = false;            // trains as one device would
+  std::string reason;                    // unless it has a plan
+  std::optional<Throughput> throughput;  // if it has one
+
+  bool ok() const { return status == SurveyStatus::kOk; }
 };
 
-Row RowOf(const std::string& strategy, const Plan& plan) {
-  Row row{strategy,
-          true,
-          plan.seconds_per_batch(),
-          plan.search.planning_seconds,
-          0,
-          plan.microbatches,
-          plan.devices_used(),
-          "",
-          {}};
+Row RowOf(const Surveyed& surveyed) {
+  Row row;
+  row.strategy = surveyed.planner->name;
+  row.status = surveyed.status;
+  row.planning_seconds = surveyed.planning_seconds;
+  if (surveyed.error) row.reason = surveyed.error->what;
+  if (!surveyed.plan) return row;
+  const Plan& plan = *surveyed.plan;
+  row.iteration_seconds = plan.seconds_per_batch();
+  row.microbatches = plan.microbatches;
+  row.devices = plan.devices_used();
+  row.as_one_device = plan.trains_as_one_device();
   for (const Estimate::Memory& memory : plan.estimate.memory) {
     row.peak_bytes = std::max(row.peak_bytes, memory.peak_bytes);
   }
@@ -67,7 +76,10 @@ std::vector<Column> ColumnsOf(const std::vector<Row>& rows) {
 }
 
 std::vector<std::string> CellsOf(const Row& row, const Row& fastest, int64_t batch, bool hfu) {
-  if (!row.feasible) return {row.strategy, "no plan"};
+  if (!row.ok()) {
+    const bool none = row.status == SurveyStatus::kInfeasible;
+    return {row.strategy, none ? "no plan" : std::string(NameOf(row.status))};
+  }
   const Throughput& rate = *row.throughput;
   std::vector<std::string> cells = {
       row.strategy, ToText(Seconds{row.iteration_seconds}),
@@ -80,6 +92,23 @@ std::vector<std::string> CellsOf(const Row& row, const Row& fastest, int64_t bat
   return cells;
 }
 
+// "Use pipeline: 2.50 s a batch; next zb-h1, 2.61 s." Of those that train as one device would, if
+// there are any.
+std::string Advice(const std::vector<Row>& sorted) {
+  std::vector<const Row*> equal, any;
+  for (const Row& row : sorted) {
+    if (!row.ok()) continue;
+    any.push_back(&row);
+    if (row.as_one_device) equal.push_back(&row);
+  }
+  const std::vector<const Row*>& rows = equal.empty() ? any : equal;
+  if (rows.empty()) return "";
+  const auto text = [](const Row& row) { return ToText(Seconds{row.iteration_seconds}); };
+  std::string advice = fmt::format("Use {}: {} a batch", rows[0]->strategy, text(*rows[0]));
+  if (rows.size() > 1) advice += fmt::format("; next {}, {}", rows[1]->strategy, text(*rows[1]));
+  return advice + ".";
+}
+
 void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& terminal) {
   if (terminal.json) {
     Json json;
@@ -88,12 +117,13 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
     for (const Row& row : rows) {
       Json entry;
       entry["strategy"] = row.strategy;
-      entry["feasible"] = row.feasible;
-      entry["iteration_seconds"] = row.feasible ? Json(row.iteration_seconds) : Json();
+      entry["feasible"] = row.ok();
+      entry["status"] = std::string(NameOf(row.status));
+      entry["iteration_seconds"] = row.ok() ? Json(row.iteration_seconds) : Json();
       entry["planning_seconds"] = row.planning_seconds;
-      entry["peak_bytes"] = row.feasible ? Json(row.peak_bytes) : Json();
-      entry["devices_used"] = row.feasible ? Json(row.devices) : Json();
-      entry["microbatches"] = row.feasible ? Json(row.microbatches) : Json();
+      entry["peak_bytes"] = row.ok() ? Json(row.peak_bytes) : Json();
+      entry["devices_used"] = row.ok() ? Json(row.devices) : Json();
+      entry["microbatches"] = row.ok() ? Json(row.microbatches) : Json();
       AddThroughput(row.throughput, entry);
       entry["reason"] = row.reason;
       json["rows"].push_back(std::move(entry));
@@ -106,54 +136,143 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
   for (const Row& row : rows) table.AddRow(CellsOf(row, rows[0], batch, columns[5].title == "HFU"));
   terminal.Print(table.Print(terminal.style()));
   for (const Row& row : rows) {
-    if (!row.feasible) terminal.Print(fmt::format("\n{}: {}\n", row.strategy, row.reason));
+    const bool failed = row.status == SurveyStatus::kFailed;
+    if (!row.ok()) {
+      terminal.Print(
+          fmt::format("\n{}: {}{}\n", row.strategy, failed ? "failed: " : "", row.reason));
+    }
   }
   terminal.Print(
       "\nTimes are simulated, for one batch. async reads old weights and local averages "
       "replicas that saw a batch each, so that a batch may achieve less with them. MFU: model "
       "FLOPs over the peak of the devices used.\n");
+  if (const std::string advice = Advice(rows); !advice.empty()) {
+    terminal.Print("\n" + advice + "\n");
+  }
 }
 
-Status Run(const PlanFlags& flags, const Terminal& terminal) {
-  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags));
+struct Flags {
+  PlanFlags plan;
+  std::vector<std::string> strategies;
+  double budget = 60;
+};
+
+// Says each row on standard error as it comes, once there is something to wait for. Where that is
+// the same place as standard output, which has the table, only after long.
+class RowWatch {
+ public:
+  explicit RowWatch(const Terminal& terminal) : terminal_(terminal) {
+    struct stat out {
+    }, err{};
+    fstat(STDOUT_FILENO, &out);
+    fstat(STDERR_FILENO, &err);
+    const bool same = out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+    constexpr double kWorthALine = 1, kLong = 20;  // seconds
+    patience_ = isatty(STDERR_FILENO) != 0 ? 0 : (same ? kLong : kWorthALine);
+  }
+
+  void Starts(const Planner& planner) const {
+    terminal_.Progress(fmt::format("planning {} …", planner.name));
+  }
+
+  void Ends(const Surveyed& one) {
+    waiting_.push_back(LineOf(RowOf(one)));
+    if (SecondsSince(start_) < patience_) return;
+    terminal_.EndProgress();
+    for (const std::string& line : waiting_) std::fprintf(stderr, "%s\n", line.c_str());
+    waiting_.clear();
+  }
+
+ private:
+  static std::string LineOf(const Row& row) {
+    const std::string found =
+        row.ok() ? ToText(Seconds{row.iteration_seconds}) : std::string(NameOf(row.status));
+    return fmt::format("{:<16} {:>12}   planned in {}", row.strategy, found,
+                       ToText(Seconds{row.planning_seconds}));
+  }
+  static double SecondsSince(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  const Terminal& terminal_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double patience_ = 0;
+  std::vector<std::string> waiting_;
+};
+
+Result<std::vector<const Planner*>> WantedPlanners(const std::vector<std::string>& names) {
+  if (names.empty()) return AllPlanners();
+  std::vector<const Planner*> planners;
+  for (const std::string& name : names) {
+    HEDDLE_ASSIGN(const Planner* planner, FindPlanner(name));
+    if (std::find(planners.begin(), planners.end(), planner) == planners.end()) {
+      planners.push_back(planner);
+    }
+  }
+  return planners;
+}
+
+// The rows are printed; this is what the exit code tells.
+Status Verdict(const std::vector<Row>& rows) {
+  const auto with = [&](SurveyStatus status) {
+    return std::find_if(rows.begin(), rows.end(),
+                        [&](const Row& row) { return row.status == status; });
+  };
+  if (const auto failed = with(SurveyStatus::kFailed); failed != rows.end()) {
+    return Error{ErrorKind::kInternal, "compare",
+                 fmt::format("{} failed: {}", failed->strategy, failed->reason),
+                 "the other rows hold"};
+  }
+  if (rows.front().ok()) return Ok();
+  if (with(SurveyStatus::kNotFinished) != rows.end()) {
+    return Infeasible("compare", "no strategy has a plan in the time given",
+                      "give more with --budget SECONDS");
+  }
+  return Infeasible("compare", "no strategy fits in memory", rows.front().reason);
+}
+
+Status Run(const Flags& flags, const Terminal& terminal) {
+  const Deadline deadline = Deadline::In(flags.budget);
+  HEDDLE_ASSIGN(std::vector<const Planner*> planners, WantedPlanners(flags.strategies));
+  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
+  RowWatch watch(terminal);
+  Survey survey(*inputs.planning, std::move(planners), deadline);
   std::vector<Row> rows;
-  for (const Planner& planner : Planners()) {
-    terminal.Progress(fmt::format("planning {} …", planner.name));
-    const Result<Plan> plan = MakePlan(planner.name, *inputs.planning);
-    if (plan.ok()) {
-      rows.push_back(RowOf(planner.name, plan.value()));
-      HEDDLE_ASSIGN(rows.back().throughput,
-                    ThroughputOf(plan.value(), inputs.planning->graph, *inputs.cluster,
-                                 Seconds{plan.value().estimate.iteration_seconds}));
-      continue;
-    }
-    if (plan.error().kind != ErrorKind::kInfeasible) {
-      terminal.EndProgress();
-      return plan.error();
-    }
-    Row row;
-    row.strategy = planner.name;
-    row.reason = plan.error().what;
-    rows.push_back(std::move(row));
+  for (const Surveyed& one :
+       survey.Run({[&](const Planner& planner) { watch.Starts(planner); },
+                   [&](const Surveyed& surveyed) { watch.Ends(surveyed); }})) {
+    rows.push_back(RowOf(one));
+    if (!one.plan) continue;
+    HEDDLE_ASSIGN(rows.back().throughput,
+                  ThroughputOf(*one.plan, inputs.planning->graph, *inputs.cluster,
+                               Seconds{one.plan->estimate.iteration_seconds}));
   }
   terminal.EndProgress();
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    if (a.feasible != b.feasible) return a.feasible;
+    if (a.ok() != b.ok()) return a.ok();
     return a.iteration_seconds < b.iteration_seconds;
   });
   PrintRows(rows, inputs.planning->options.batch, terminal);
-  if (rows.front().feasible) return Ok();
-  return Infeasible("compare", "no strategy fits in memory", rows.front().reason);
+  return Verdict(rows);
 }
 
 }  // namespace
 
 void AddCompareCommand(Commands& commands) {
-  auto flags = std::make_shared<PlanFlags>();
+  auto flags = std::make_shared<Flags>();
   CLI::App* command = commands.Add(
       "compare", "Plan with every strategy and compare",
       "heddle compare --model 'gpt?layers=24' --cluster examples/clusters/mixed4.toml");
-  flags->AddTo(command);
+  flags->plan.AddTo(command);
+  command
+      ->add_option("--strategies", flags->strategies,
+                   "Only these, separated by commas (see heddle plan --help for their names)")
+      ->delimiter(',');
+  command
+      ->add_option("--budget", flags->budget,
+                   "Seconds for all of the planning; what is not done by then is \"not finished\"")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

@@ -19,16 +19,25 @@ namespace {
 
 struct Flags {
   PlanFlags plan;
-  std::string strategy = "1f1b";
+  std::string strategy = "auto";
   std::string goal = "step-time";
   AdviceOptions advice;
+  double budget = 0;  // seconds; 0: not given
   std::string output;
 };
+
+// Of all strategies together unless the user says. One alone takes as long as it takes.
+Deadline DeadlineOf(const Flags& flags) {
+  constexpr double kAuto = 60;
+  if (flags.budget > 0) return Deadline::In(flags.budget);
+  return flags.strategy == "auto" ? Deadline::In(kAuto) : Deadline();
+}
 
 Result<Plan> MakeOne(const Flags& flags, const Planning& planning, const Terminal& terminal) {
   terminal.Progress(fmt::format("planning {} …", flags.strategy));
   if (flags.strategy != "auto") return MakePlan(flags.strategy, planning);
   AdviceOptions advice = flags.advice;
+  advice.deadline = planning.options.deadline;
   advice.progress = [&](const std::string& what) { terminal.Progress(what); };
   const auto start = std::chrono::steady_clock::now();
   HEDDLE_ASSIGN(Plan plan, flags.goal == "time-to-loss" ? FastestToLoss(planning, advice)
@@ -36,6 +45,16 @@ Result<Plan> MakeOne(const Flags& flags, const Planning& planning, const Termina
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   plan.search.planning_seconds = seconds.count();
   return plan;
+}
+
+// "pipeline would take 2.50 s, 21% less: --strategy pipeline", if a look at the others finds one.
+std::string BetterText(const Planning& planning, const Plan& plan) {
+  const std::optional<Plan> better = BetterPlan(planning, plan);
+  if (!better) return "";
+  const double seconds = better->seconds_per_batch();
+  return fmt::format("better      {} would take {}, {:.0f}% less: --strategy {}\n",
+                     better->strategy, ToText(Seconds{seconds}),
+                     (1 - seconds / plan.seconds_per_batch()) * 100, better->strategy);
 }
 
 Status CheckGoal(const Flags& flags) {
@@ -52,7 +71,10 @@ Status CheckGoal(const Flags& flags) {
 
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckGoal(flags));
+  if (flags.strategy != "auto") HEDDLE_RETURN_IF_ERROR(FindPlanner(flags.strategy));
+  const Deadline deadline = DeadlineOf(flags);
   HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
+  inputs.planning->options.deadline = deadline;
   Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
@@ -68,6 +90,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     return Ok();
   }
   terminal.Print(PlanText(plan, inputs.planning->graph, throughput, terminal.style()));
+  if (flags.strategy != "auto") terminal.Print(BetterText(*inputs.planning, plan));
   if (flags.output.empty()) {
     terminal.Print("\nKeep it with -o plan.json; then heddle explain plan.json shows why.\n");
   } else {
@@ -84,14 +107,21 @@ void AddPlanCommand(Commands& commands) {
   CLI::App* command =
       commands.Add("plan", "Plan the training of a model on a cluster",
                    "heddle plan --model 'gpt?layers=24' --cluster examples/clusters/mixed4.toml "
-                   "--strategy 1f1b -o plan.json");
+                   "-o plan.json");
   flags->plan.AddTo(command);
   std::string names;
   for (const Planner& planner : Planners()) {
     names += planner.name + ", ";
   }
-  command->add_option("--strategy", flags->strategy, names + "or auto, the best")
+  command
+      ->add_option("--strategy", flags->strategy,
+                   names + "or auto, the best of those that train as one device would")
       ->capture_default_str();
+  command
+      ->add_option("--budget", flags->budget,
+                   "Seconds for the planning, after which the best so far is taken; 60 for auto "
+                   "unless given, no limit for one strategy")
+      ->check(CLI::PositiveNumber);
   command
       ->add_option("--goal", flags->goal,
                    "auto: step-time, the fastest that equals one device; or time-to-loss, which "

@@ -13,8 +13,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Seconds FamilyBound(const Planning& planning, bool divides_ops) {
-  const int64_t rows = planning.options.batch;
+Seconds FamilyBound(const Planning& planning, bool divides_ops, int64_t microbatches) {
+  const int64_t rows = (planning.options.batch + microbatches - 1) / microbatches;
   const auto seconds =
       LayerSampleSeconds(planning, rows, {&ChainLayer::forward, &ChainLayer::backward});
   const auto& devices = planning.cluster->devices();

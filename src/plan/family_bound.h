@@ -12,8 +12,8 @@ namespace heddle {
 //   latency     one sample through all layers and back, gradients of weights aside, on the fastest
 //               device for each,
 // where N is the batch, ref any fixed device, and c(l, d) the least a sample can cost on device d
-// in layer l: with all N at once, since larger pieces cost less per sample. Where devices divide
-// ops among them, a sample's way has no such latency.
-Seconds FamilyBound(const Planning& planning, bool divides_ops);
+// in layer l: with all N at once, or the largest of so many microbatches, since larger pieces cost
+// less per sample. Where devices divide ops among them, a sample's way has no such latency.
+Seconds FamilyBound(const Planning& planning, bool divides_ops, int64_t microbatches = 1);
 
 }  // namespace heddle

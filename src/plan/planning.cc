@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "base/text.h"
 #include "cost/network_cost.h"
@@ -54,6 +56,19 @@ std::string Describe(const Plan& plan) {
       });
   return fmt::format("{} microbatches{}", plan.microbatches,
                      recomputes ? ", activations recomputed" : "");
+}
+
+// What would need less than the closest. Fewer samples at a time were tried unless the user said.
+std::string WhatNeedsLess(const PlanOptions& options) {
+  std::vector<std::string> ways = {"more or larger devices"};
+  if (options.microbatches.value_or(options.batch) < options.batch) {
+    ways.insert(ways.begin(), "more microbatches");
+  }
+  const bool has_state = options.optimizer != Optimizer::kSgd;
+  ways.push_back(has_state ? "a smaller batch or --optimizer sgd" : "a smaller batch");
+  const std::string last = std::exchange(ways.back(), "");
+  ways.pop_back();
+  return Join(ways, ", ") + (has_state ? ", " : " or ") + last + " need less";
 }
 
 Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string& where) {
@@ -205,10 +220,21 @@ Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool kee
 Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, Seconds limit) {
   Evaluation evaluation;
   HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
-  HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, false));
-  if (evaluation.simulation.iteration >= limit) return evaluation;
-  evaluation.verdict = CheckMemory(evaluation.program, DevicesAlike(plan, evaluation.program));
-  FindLack(*planning.cluster, evaluation);
+  const auto simulate = [&]() -> Status {
+    HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, false));
+    return Ok();
+  };
+  const auto check = [&] {
+    evaluation.verdict = CheckMemory(evaluation.program, DevicesAlike(plan, evaluation.program));
+    FindLack(*planning.cluster, evaluation);
+  };
+  if (std::isinf(limit.value)) {
+    check();
+    if (evaluation.lacks.value == 0) HEDDLE_RETURN_IF_ERROR(simulate());
+    return evaluation;
+  }
+  HEDDLE_RETURN_IF_ERROR(simulate());
+  if (evaluation.simulation.iteration < limit) check();
   return evaluation;
 }
 
@@ -299,7 +325,8 @@ void FillBounds(const Planning& planning, const Evaluation& evaluation, Plan& pl
   // Replicas that go their own way have no common latency, only common work.
   Seconds bound = FamilyBound(planning, plan.spmd.has_value() || plan.local.has_value());
   bound = bound * static_cast<double>(plan.batches_per_iteration());
-  if (PipelinesAlike(plan) && !plan.async && !plan.local)
+  const bool worth_a_look = !planning.options.deadline.passed();  // the closer bound takes time
+  if (PipelinesAlike(plan) && !plan.async && !plan.local && worth_a_look)
     bound = PartitionBound(planning, bound, evaluation.simulation.iteration);
   estimate.lower_bound_seconds = bound.value;
   estimate.schedule_bound_seconds =
@@ -350,12 +377,16 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
 }
 
 Result<Best::Outcome> Best::Try(Plan plan) {
+  strategy_ = plan.strategy;
+  if (late()) return Outcome::kSlower;
   HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{seconds()}));
   return Consider(std::move(plan), evaluation);
 }
 
 Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans,
                                                 std::vector<std::string> how) {
+  if (!plans.empty()) strategy_ = plans[0].strategy;
+  if (late()) return std::vector<Outcome>(plans.size(), Outcome::kSlower);
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
   const Seconds limit{seconds()};
   ForEachOnTwoThreads(plans.size(), [&](size_t k) {
@@ -378,8 +409,7 @@ Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
       refused_ = Infeasible(
           plan.strategy,
           fmt::format("nothing fits; closest with {}: {}", Describe(plan), evaluation.lacks_where),
-          "more microbatches, more or larger devices, a smaller batch or --optimizer sgd need "
-          "less");
+          WhatNeedsLess(planning_.options));
     }
     return Outcome::kDoesNotFit;
   }
@@ -390,6 +420,7 @@ Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
 }
 
 void Best::Tell(std::string how, const Evaluation& evaluation) {
+  if (evaluation.simulation.iteration.value == 0) return;  // not even simulated
   TriedPlan tried;
   tried.how = std::move(how);
   tried.iteration_seconds = evaluation.simulation.iteration.value;
@@ -415,6 +446,8 @@ double Best::seconds() const {
 }
 
 Result<Plan> Best::Take() && {
+  if (late() && !plan_) return OutOfTime(strategy_);
+  if (late()) Note(kCutShort);
   if (plan_) {
     HEDDLE_RETURN_IF_ERROR(CheckAndEstimate(planning_, *plan_));
     plan_->search.candidates = tried_;

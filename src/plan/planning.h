@@ -17,6 +17,7 @@
 #include "cost/op_cost.h"
 #include "model/layer_chain.h"
 #include "model/zoo.h"
+#include "plan/deadline.h"
 #include "program/check/check.h"
 #include "program/plan/plan.h"
 #include "simulate/simulator.h"
@@ -41,6 +42,7 @@ struct PlanOptions {
   WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
   int64_t every = 8;                                 // local updates between two averages
   ReplicaPlace replicas = ReplicaPlace::kAny;        // of LocalSGD
+  Deadline deadline;                                 // of the search
 };
 
 // The type of device that a layer profile was measured on: the one named; else the first with
@@ -81,8 +83,8 @@ struct Evaluation {
 Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool keep_events);
 
 // The same for one of many: of the checks only memory, and that of one device where several have
-// the same work; none at all when the plan takes `limit` or longer. Whoever keeps the plan must
-// Evaluate it.
+// the same work; none at all when the plan takes `limit` or longer. While there is no limit memory
+// comes first, and what does not fit is not simulated. Whoever keeps the plan must Evaluate it.
 Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, Seconds limit);
 
 // The same, with too little memory as an infeasible error.
@@ -105,6 +107,8 @@ CollectiveAlgorithm CheapestAllReduce(const Planning& planning, const std::vecto
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan);
 
 // The fastest of the candidates that fit. When none does: an error about the one that lacks least.
+// Once the deadline has passed no candidate is looked at: each is kSlower, and the plan taken says
+// that the search was cut short.
 class Best {
  public:
   explicit Best(const Planning& planning) : planning_(planning) {}
@@ -115,6 +119,7 @@ class Best {
   // plan taken will tell of the others.
   Result<std::vector<Outcome>> TryAll(std::vector<Plan> plans, std::vector<std::string> how = {});
   double seconds() const;  // of the best so far; infinite when there is none
+  int64_t microbatches() const { return plan_ ? plan_->microbatches : 0; }  // likewise
   void Note(std::string note) { notes_.push_back(std::move(note)); }
   int64_t tried() const { return tried_; }
 
@@ -122,12 +127,14 @@ class Best {
 
  private:
   Outcome Consider(Plan plan, const Evaluation& evaluation);
+  bool late() const { return planning_.options.deadline.passed(); }
   void Tell(std::string how, const Evaluation& evaluation);
 
   const Planning& planning_;
   std::optional<Plan> plan_;
   std::optional<Error> refused_;  // the candidate that lacks least
   Bytes least_lack_;
+  std::string strategy_ = "plan";
   int64_t tried_ = 0;
   std::vector<std::string> notes_;
   std::vector<TriedPlan> told_;

@@ -69,8 +69,8 @@ TEST(JsonKeysTest, CompareIsSortedWithInfeasibleLast) {
   double last = 0;
   bool infeasible = false;
   for (const Json& row : json["rows"]) {
-    ExpectKeys(row, {"strategy", "feasible", "iteration_seconds", "planning_seconds", "peak_bytes",
-                     "devices_used", "microbatches", "samples_per_second_per_device",
+    ExpectKeys(row, {"strategy", "feasible", "status", "iteration_seconds", "planning_seconds",
+                     "peak_bytes", "devices_used", "microbatches", "samples_per_second_per_device",
                      "tokens_per_second_per_device", "mfu", "hfu", "reason"});
     EXPECT_EQ(row["mfu"].is_null(), !row["feasible"].get<bool>());
     if (!row["feasible"].get<bool>()) {

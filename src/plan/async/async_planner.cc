@@ -4,23 +4,27 @@
 
 #include <algorithm>
 
+#include "plan/microbatch_counts.h"
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/device_order.h"
 
 namespace heddle {
 namespace {
 
-// Microbatches of one update: one, or for 2BW as many as were asked for, at least one less than
-// there are stages.
-int64_t MicrobatchesFor(const Planning& planning, int64_t stages) {
-  if (planning.options.versions != WeightVersions::kTwo) return 1;
-  const int64_t least = std::max<int64_t>(1, stages - 1);
-  return planning.options.microbatches.value_or(
-      std::clamp<int64_t>(2 * stages, least, planning.options.batch));
+// Microbatches of one update: one, or any number for 2BW.
+std::vector<int64_t> CountsFor(const Planning& planning) {
+  if (planning.options.versions != WeightVersions::kTwo) return {1};
+  return MicrobatchCounts(planning);
+}
+
+// 2BW has the weights of two updates: those of the next must be there before a stage's backward
+// wants them.
+bool EnoughFor(const Planning& planning, int64_t stages, int64_t microbatches) {
+  return planning.options.versions != WeightVersions::kTwo || microbatches >= stages - 1;
 }
 
 Plan AsyncPlanOf(const Planning& planning, const Candidate& candidate) {
-  const int64_t microbatches = MicrobatchesFor(planning, candidate.stages);
+  const int64_t microbatches = candidate.costs->microbatches();
   const std::vector<WorkOrder> orders(static_cast<size_t>(candidate.stages),
                                       ForwardsAndBackwardsInTurn(microbatches));
   Plan plan = PlanOf(candidate, std::string(NameOf(planning.options.versions)), orders);
@@ -48,6 +52,7 @@ class Search {
           "each microbatch is an update of its own; --versions 2bw has several per update");
     }
     Find();
+    if (found_.empty() && planning_.options.deadline.passed()) return OutOfTime("async");
     if (found_.empty()) {
       return Infeasible(
           "async",
@@ -82,12 +87,9 @@ class Search {
     for (std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
       const auto line =
           std::make_shared<DeviceLine>(table_, std::vector<std::vector<int>>{std::move(order)});
-      // The rows of a microbatch depend on the number of stages only for 2BW.
-      std::vector<int64_t> counts = {MicrobatchesFor(planning_, line->size())};
-      if (planning_.options.versions == WeightVersions::kTwo) {
-        counts.push_back(MicrobatchesFor(planning_, 2));
+      for (const int64_t microbatches : CountsFor(planning_)) {
+        if (!planning_.options.deadline.passed()) FindOn(line, microbatches);
       }
-      for (const int64_t microbatches : counts) FindOn(line, microbatches);
     }
   }
 
@@ -106,6 +108,8 @@ class Search {
       Partition plain = *best;
       const bool recomputes = std::any_of(plain.stages.begin(), plain.stages.end(),
                                           [](const PartitionStage& s) { return s.recompute; });
+      const auto stages = std::ssize(plain.stages);
+      if (!EnoughFor(planning_, stages, microbatches)) continue;
       if (recomputes) continue;  // a forward made again would need its version again
       found_.push_back({StraightCandidate(costs, plain), PeriodOf(plain, microbatches)});
     }

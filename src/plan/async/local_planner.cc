@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
+#include "plan/least_memory.h"
+#include "plan/microbatch_counts.h"
 #include "plan/pipeline/device_order.h"
 #include "plan/pipeline/stage_partition.h"
 
@@ -44,6 +48,7 @@ class Search {
     const ReplicaPlace place = planning_.options.replicas;
     if (place != ReplicaPlace::kPipelined) HEDDLE_RETURN_IF_ERROR(TryWhole());
     if (place != ReplicaPlace::kWhole) HEDDLE_RETURN_IF_ERROR(TryPipelined());
+    if (!best_ && late()) return OutOfTime("local");
     if (!best_) {
       return Infeasible("local", "nothing fits; closest: " + lacks_where_,
                         "a smaller --batch, which one local update sees, larger devices or "
@@ -55,6 +60,7 @@ class Search {
     best_->search.notes = {fmt::format(
         "a round is {} batches, {} by replica, and then the average; {} per batch",
         best_->local->updates(), StepsText(best_->local->steps), ToText(Seconds{best_seconds_}))};
+    if (late()) best_->search.notes.emplace_back(kCutShort);
     return *std::move(best_);
   }
 
@@ -73,11 +79,19 @@ class Search {
     return stage;
   }
 
-  // With all devices, and without the slowest ones: a round waits for every replica.
+  // With all devices that have room for the weights, and without the slowest ones: a round waits
+  // for every replica.
   Status TryWhole() {
+    const LeastMemory least = LeastMemoryOf(planning_);
     std::vector<int> devices(static_cast<size_t>(planning_.cluster->device_count()));
     std::iota(devices.begin(), devices.end(), 0);
-    while (!devices.empty()) {
+    std::erase_if(devices, [&](int device) {
+      const Bytes has = planning_.type_of(device).memory;
+      const Bytes lack = Bytes{static_cast<int64_t>(least.weights)} - has;
+      if (lack.value > 0) NoteLack(lack, DeviceLack(device, lack, "parameters and optimizer state"));
+      return lack.value > 0;
+    });
+    while (!devices.empty() && !late()) {
       HEDDLE_RETURN_IF_ERROR(TryWholeOn(devices));
       double slowest = 0;
       for (const int device : devices) slowest = std::max(slowest, SecondsOn(device));
@@ -86,10 +100,28 @@ class Search {
     return Ok();
   }
 
-  // Smaller microbatches until it fits.
+  // "device 2 (b:0) needs 12.4 GiB for … and has 12.0 GiB: 410 MiB too much".
+  std::string DeviceLack(int device, Bytes lack, const std::string& what) const {
+    const Bytes has = planning_.type_of(device).memory;
+    return fmt::format("device {} ({}) needs {} for {} alone and has {}: {} too much", device,
+                       planning_.cluster->device(DeviceId{device}).name, ToText(has + lack), what,
+                       ToText(has), ToText(lack));
+  }
+
+  // A batch is at least as long as all together take for one, were they never to wait.
+  double WholeBound(const std::vector<int>& devices, int64_t microbatches) const {
+    const LayerSeconds seconds(planning_,
+                               std::max<int64_t>(1, planning_.options.batch / microbatches));
+    double speed = 0;
+    for (const int device : devices) {
+      const int type = planning_.cluster->device(DeviceId{device}).type;
+      speed += 1 / (static_cast<double>(microbatches) * seconds.Of(type, 0, layers_ - 1));
+    }
+    return 1 / speed;
+  }
+
   Status TryWholeOn(const std::vector<int>& devices) {
-    const auto asked = planning_.options.microbatches;
-    for (int64_t m = asked.value_or(1); m <= asked.value_or(planning_.options.batch); m *= 2) {
+    const auto plan_of = [&](int64_t m) {
       Plan plan = planning_.Blank("local", "whole");
       plan.microbatches = m;
       plan.all_reduce = CheapestAllReduce(planning_, devices, plan.bucket);
@@ -99,10 +131,18 @@ class Search {
         speeds.push_back(1 / SecondsOn(device));
       }
       plan.local = LocalPlan{UpdatesBySpeed(speeds, planning_.options.every)};
-      HEDDLE_ASSIGN(const bool fits, Try(std::move(plan)));
-      if (fits) break;
-    }
-    return Ok();
+      return plan;
+    };
+    CountTuning tuning;
+    tuning.bound = [&](int64_t m) { return WholeBound(devices, m); };
+    tuning.attempt = [&](int64_t m) -> Result<CountTuning::Trial> {
+      // One device alone has a pipeline of its own, of which an update is one microbatch.
+      if (devices.size() == 1 && m > 1) return CountTuning::Trial{};
+      HEDDLE_ASSIGN(const double seconds, Try(plan_of(m)));
+      return CountTuning::Trial{
+          std::isfinite(seconds) ? CountTuning::Fit::kPlain : CountTuning::Fit::kNone, seconds};
+    };
+    return TuneMicrobatches(planning_, tuning);
   }
 
   Status TryPipelined() {
@@ -110,6 +150,7 @@ class Search {
     std::vector<double> speed;
     for (int d = 0; d < planning_.cluster->device_count(); ++d) speed.push_back(1 / SecondsOn(d));
     for (std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
+      if (late()) break;
       const size_t stages = std::min(order.size(), static_cast<size_t>(layers_));
       order.resize(stages);
       std::vector<int> types;
@@ -118,42 +159,79 @@ class Search {
       }
       const std::vector<LayerRun> runs = BalancedRuns(seconds_, layers_, types);
       // Fewer replicas than stages need less memory and leave stages idle.
-      for (size_t replicas = stages; replicas > 0; replicas /= 2) {
+      for (size_t replicas = stages; replicas > 0 && !late(); replicas /= 2) {
+        if (!HaveRoom(order, runs, static_cast<int64_t>(replicas))) continue;
         Plan plan = planning_.Blank("local", "pipelined");
         plan.pipelines.emplace_back();
         for (size_t s = 0; s < stages; ++s) {
           plan.pipelines[0].stages.push_back(StageOn(order[s], runs[s], 1));
         }
         plan.local = LocalPlan{std::vector<int64_t>(replicas, planning_.options.every)};
-        const Result<bool> fits = Try(std::move(plan));
-        if (!fits.ok() && fits.error().kind == ErrorKind::kInfeasible) {
-          lacks_where_ = fits.error().what;  // stages that share weights
+        const Result<double> seconds = Try(std::move(plan));
+        if (!seconds.ok() && seconds.error().kind == ErrorKind::kInfeasible) {
+          lacks_where_ = seconds.error().what;  // stages that share weights
           return Ok();
         }
-        if (!fits.ok()) return fits.error();
-        if (fits.value()) break;
+        if (!seconds.ok()) return seconds.error();
+        if (std::isfinite(seconds.value())) break;
       }
     }
     return Ok();
   }
 
-  Result<bool> Try(Plan plan) {
+  // Whether every stage has room for its parameters and their state, once for each replica.
+  bool HaveRoom(const std::vector<int>& devices, const std::vector<LayerRun>& runs,
+                int64_t replicas) {
+    for (size_t s = 0; s < devices.size(); ++s) {
+      const Bytes lack = WeightsOf(runs[s]) * replicas - planning_.type_of(devices[s]).memory;
+      if (lack.value <= 0) continue;
+      NoteLack(lack, DeviceLack(devices[s], lack,
+                                fmt::format("parameters and optimizer state of {} replicas",
+                                            replicas)));
+      return false;
+    }
+    return true;
+  }
+
+  Bytes WeightsOf(const LayerRun& run) const {
+    const Graph& graph = planning_.graph;
+    std::set<int32_t> parameters;
+    for (int l = run.first; l <= run.last; ++l) {
+      const ChainLayer& layer = planning_.chain.layers[static_cast<size_t>(l)];
+      parameters.insert(layer.parameters.begin(), layer.parameters.end());
+    }
+    Bytes bytes;
+    for (const int32_t p : parameters) {
+      const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
+      bytes = bytes + graph.tensor(parameter.tensor).bytes();
+      for (const TensorId state : parameter.states) bytes = bytes + graph.tensor(state).bytes();
+    }
+    return bytes;
+  }
+
+  // Seconds per batch; infinite: it does not fit.
+  Result<double> Try(Plan plan) {
     ++tried_;
     HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{kNoLimit}));
     if (evaluation.lacks.value > 0) {
-      if (lacks_where_.empty() || evaluation.lacks < least_lack_) {
-        least_lack_ = evaluation.lacks;
-        lacks_where_ = evaluation.lacks_where;
-      }
-      return false;
+      NoteLack(evaluation.lacks, evaluation.lacks_where);
+      return kNoLimit;
     }
     const double seconds = plan.seconds_per_batch(evaluation.simulation.iteration.value);
     if (seconds < best_seconds_) {
       best_seconds_ = seconds;
       best_ = std::move(plan);
     }
-    return true;
+    return seconds;
   }
+
+  void NoteLack(Bytes lack, std::string where) {
+    if (!lacks_where_.empty() && lack >= least_lack_) return;
+    least_lack_ = lack;
+    lacks_where_ = std::move(where);
+  }
+
+  bool late() const { return planning_.options.deadline.passed(); }
 
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <map>
 
 #include "cost/network_cost.h"
 #include "plan/baseline/dapple_search.h"
@@ -51,10 +51,9 @@ DappleNetwork NetworkOf(const Planning& planning) {
   return network;
 }
 
-Plan PlanOf(const Planning& planning, const DappleDecision& decision, int depth) {
-  Plan plan = planning.Blank("dapple", depth == 1 ? "early-backward" : "early-backward-eager");
-  plan.microbatches = decision.microbatches;
-  std::vector<StageChoice> stages;
+StageDecision StagesOf(const Planning& planning, const DappleDecision& decision, int64_t m,
+                       int depth) {
+  StageDecision stages{{{}}, m, depth};
   NodeCounts used(planning.cluster->nodes().size(), 0);
   for (const DappleStage& stage : decision.stages) {
     StageChoice choice{{stage.begin, stage.end - 1}, {}};
@@ -64,12 +63,9 @@ Plan PlanOf(const Planning& planning, const DappleDecision& decision, int depth)
         choice.devices.push_back(devices[static_cast<size_t>(used[n]++)].value);
       }
     }
-    stages.push_back(std::move(choice));
+    stages.pipelines[0].push_back(std::move(choice));
   }
-  std::vector<int32_t> all(static_cast<size_t>(decision.microbatches));
-  std::iota(all.begin(), all.end(), 0);
-  plan.pipelines = {EarlyBackward(planning, stages, all, depth)};
-  return plan;
+  return stages;
 }
 
 }  // namespace
@@ -80,25 +76,41 @@ Result<Plan> PlanDapple(const Planning& planning) {
     input.nodes.push_back(static_cast<int>(node.devices.size()));
   }
   const int64_t batch = planning.options.batch;
-  const int64_t fixed = planning.options.microbatches.value_or(0);
-  const int64_t most = std::max<int64_t>(1, 4 * planning.cluster->device_count());
-  Attempts attempts(planning);
-  // Of a microbatch, the samples that one of its devices gets.
-  for (int64_t rows = 1; rows <= batch; rows *= 2) {
-    const CutStates states =
-        ChainStates(planning, rows, static_cast<double>(batch) / static_cast<double>(rows), 1);
-    input.states = &states;
-    size_t simulated = 0;
-    for (const DappleDecision& decision : SearchDapple(input, batch, rows, fixed)) {
-      if (simulated == kSimulated) break;
-      if (fixed == 0 && decision.microbatches > most) continue;
-      ++simulated;
-      for (const int depth : {1, 2}) {
-        attempts.Add(PlanOf(planning, decision, depth), states.back().seconds / decision.speedup);
+  Attempts attempts(planning, "dapple");
+  // By the samples that a device gets of a microbatch: what the search decides does not depend on
+  // their number but through these.
+  std::map<int64_t, CutStates> states;
+  std::map<int64_t, std::vector<DappleDecision>> decisions;
+  const auto decide = [&](int64_t rows) -> const std::vector<DappleDecision>& {
+    const auto [found, is_new] = decisions.try_emplace(rows);
+    if (is_new) {
+      const double scale = static_cast<double>(batch) / static_cast<double>(rows);
+      input.states = &states.emplace(rows, ChainStates(planning, rows, scale, 1)).first->second;
+      found->second = SearchDapple(input, batch, rows);
+    }
+    return found->second;
+  };
+  const auto propose = [&](int64_t m) {
+    for (int64_t rows = 1; rows <= std::max<int64_t>(1, batch / m); rows *= 2) {
+      if (planning.options.deadline.passed()) return;
+      size_t proposed = 0;
+      for (DappleDecision decision : decide(rows)) {
+        // Its groups of replicas have about so many rows each.
+        const int64_t whole = decision.groups * rows * m;
+        if (2 * whole <= batch || whole >= 2 * batch || proposed == kSimulated) continue;
+        ++proposed;
+        decision.microbatches = m;
+        input.states = &states.at(rows);
+        const double estimate = input.states->back().seconds / DappleSpeedup(input, decision);
+        for (const int depth : {1, 2}) {
+          if (depth > 1 && decision.stages.size() == 1) continue;
+          attempts.Add(StagesOf(planning, decision, m, depth),
+                       depth == 1 ? "early-backward" : "early-backward-eager", estimate);
+        }
       }
     }
-  }
-  return std::move(attempts).Simulate();
+  };
+  return std::move(attempts).Run(propose);
 }
 
 }  // namespace heddle

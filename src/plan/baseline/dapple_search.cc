@@ -88,11 +88,11 @@ double DappleSpeedup(const DappleInput& input, const DappleDecision& decision) {
 }
 
 std::vector<DappleDecision> SearchDapple(const DappleInput& input, int64_t batch,
-                                         int64_t microbatch, int64_t fixed) {
+                                         int64_t microbatch) {
   HEDDLE_CHECK(input.states->size() >= 1 && batch >= 1 && microbatch >= 1);
   const int devices = Sum(input.nodes);
   const auto estimate = [&](DappleDecision& decision) {
-    decision.microbatches = fixed > 0 ? fixed : batch / decision.groups / microbatch;
+    decision.microbatches = batch / decision.groups / microbatch;
     decision.speedup = DappleSpeedup(input, decision);
   };
   std::vector<DappleDecision> found;

@@ -73,8 +73,8 @@ double DappleAllReduce(const DappleNetwork& network, const NodeCounts& devices, 
 double DappleSpeedup(const DappleInput& input, const DappleDecision& decision);
 
 // The best of each family (of straight: for each number of stages), the fastest first. M is
-// batch / (groups · microbatch), or `fixed` when that is positive.
+// batch / (groups · microbatch).
 std::vector<DappleDecision> SearchDapple(const DappleInput& input, int64_t batch,
-                                         int64_t microbatch, int64_t fixed = 0);
+                                         int64_t microbatch);
 
 }  // namespace heddle

@@ -52,55 +52,32 @@ WorkerCosts CostsOf(const Planning& planning, const LayerSeconds& seconds, int64
 }
 
 struct Candidate {
-  Plan plan;
+  StageDecision decision;
   double estimate = 0;  // of the slowest worker: its slowest stage for every microbatch, and fill
-  double bound = 0;     // some worker computes at least so long
 };
 
 // One pipeline per worker, microbatches dealt in equal numbers.
 Candidate MakeCandidate(const Planning& planning, const std::vector<VirtualWorker>& workers,
-                        int64_t microbatches) {
-  Candidate candidate{planning.Blank("hetpipe", "1f1b"), 0, 0};
-  Plan& plan = candidate.plan;
-  plan.microbatches = microbatches;
+                        const LayerSeconds& seconds, int64_t microbatches) {
+  Candidate candidate{{{}, microbatches, /*depth=*/1}, 0};
   const int64_t rows = std::max<int64_t>(1, planning.options.batch / microbatches);
-  const LayerSeconds seconds(planning, rows);
+  const auto all = std::ssize(workers);
   for (size_t w = 0; w < workers.size(); ++w) {
     const VirtualWorker& worker = workers[w];
-    std::vector<int32_t> mine;
-    for (size_t m = w; m < static_cast<size_t>(microbatches); m += workers.size()) {
-      mine.push_back(static_cast<int32_t>(m));
-    }
     const WorkerCosts costs = CostsOf(planning, seconds, rows, worker);
     const std::vector<LayerRun> runs = PartitionWorker(costs);
-    const auto count = static_cast<double>(mine.size());
-    std::vector<StageChoice> stages;
+    std::vector<StageChoice>& stages = candidate.decision.pipelines.emplace_back();
     double slowest = 0;
     for (size_t s = 0; s < runs.size(); ++s) {
       const auto [first, last] = runs[s];
       stages.push_back({runs[s], {worker[s]}});
       slowest = std::max(slowest, WorkerStageSeconds(costs, static_cast<int>(s), first, last));
-      const int type = planning.cluster->device(DeviceId{worker[s]}).type;
-      candidate.bound = std::max(candidate.bound, count * seconds.Of(type, first, last));
     }
-    const double cycles = count + static_cast<double>(runs.size()) - 1;
+    const int64_t mine = (microbatches - static_cast<int64_t>(w) + all - 1) / all;
+    const double cycles = static_cast<double>(mine) + static_cast<double>(runs.size()) - 1;
     candidate.estimate = std::max(candidate.estimate, cycles * slowest);
-    plan.pipelines.push_back(EarlyBackward(planning, stages, mine, /*depth=*/1));
   }
   return candidate;
-}
-
-// Of all workers together: from half as many per worker as it has stages to four times as many.
-std::vector<int64_t> CountsFor(const Planning& planning, int64_t workers, int64_t stages) {
-  if (planning.options.microbatches) {
-    const int64_t given = *planning.options.microbatches;
-    return given >= workers ? std::vector<int64_t>{given} : std::vector<int64_t>{};
-  }
-  std::vector<int64_t> counts;
-  for (int64_t m = 1; m <= 4 * stages && m * workers <= planning.options.batch; m *= 2) {
-    if (2 * m >= stages || 2 * m * workers > planning.options.batch) counts.push_back(m * workers);
-  }
-  return counts;
 }
 
 // Both allocations, stages in the order of the devices and in the reverse. Devices beyond the
@@ -127,17 +104,22 @@ std::vector<std::vector<VirtualWorker>> Allocations(const Planning& planning, in
 }  // namespace
 
 Result<Plan> PlanHetPipe(const Planning& planning) {
-  Attempts attempts(planning);
-  for (const int workers : WorkerCounts(*planning.cluster)) {
-    for (const std::vector<VirtualWorker>& allocation : Allocations(planning, workers)) {
-      const auto stages = static_cast<int64_t>(allocation[0].size());
-      for (const int64_t m : CountsFor(planning, workers, stages)) {
-        Candidate candidate = MakeCandidate(planning, allocation, m);
-        attempts.Add(std::move(candidate.plan), candidate.estimate, candidate.bound);
+  Attempts attempts(planning, "hetpipe");
+  const auto propose = [&](int64_t m) {
+    const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
+    for (const int workers : WorkerCounts(*planning.cluster)) {
+      if (workers > m || planning.options.deadline.passed()) break;
+      std::set<int64_t> counts = {m};
+      if (!planning.options.microbatches) counts.insert(m / workers * workers);  // as many for each
+      for (const std::vector<VirtualWorker>& allocation : Allocations(planning, workers)) {
+        for (const int64_t count : counts) {
+          Candidate candidate = MakeCandidate(planning, allocation, seconds, count);
+          attempts.Add(std::move(candidate.decision), "1f1b", candidate.estimate);
+        }
       }
     }
-  }
-  return std::move(attempts).Simulate();
+  };
+  return std::move(attempts).Run(propose);
 }
 
 }  // namespace heddle

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "plan/baseline/earlier_systems.h"
@@ -25,20 +24,15 @@ std::set<double> Bandwidths(const Cluster& cluster) {
   return {*all.begin(), *all.rbegin()};
 }
 
-Plan PlanOf(const Planning& planning, const PipeDreamPartition& partition, int64_t microbatches) {
-  Plan plan = planning.Blank("pipedream", "1f1b");
-  plan.microbatches = microbatches;
-  std::vector<StageChoice> stages;
+StageDecision DecisionOf(const PipeDreamPartition& partition, int64_t microbatches) {
+  StageDecision decision{{{}}, microbatches, /*depth=*/1};
   int next = 0;
   for (const PipeDreamStage& stage : partition.stages) {
     StageChoice choice{{stage.begin, stage.end - 1}, {}};
     for (int r = 0; r < stage.replicas; ++r) choice.devices.push_back(next++);
-    stages.push_back(std::move(choice));
+    decision.pipelines[0].push_back(std::move(choice));
   }
-  std::vector<int32_t> all(static_cast<size_t>(microbatches));
-  std::iota(all.begin(), all.end(), 0);
-  plan.pipelines = {EarlyBackward(planning, stages, all, /*depth=*/1)};
-  return plan;
+  return decision;
 }
 
 }  // namespace
@@ -47,12 +41,12 @@ Result<Plan> PlanPipeDream(const Planning& planning) {
   const int all = planning.cluster->device_count();
   const int unit = (all + kMostGroups - 1) / kMostGroups;
   const int devices = all / unit * unit;
-  Attempts attempts(planning);
+  Attempts attempts(planning, "pipedream");
   if (unit > 1) {
     attempts.best().Note(
         fmt::format("stages get devices in groups of {}; {} of {} used", unit, devices, all));
   }
-  for (const int64_t m : MicrobatchCounts(planning)) {
+  const auto propose = [&](int64_t m) {
     const int64_t rows = std::max<int64_t>(1, planning.options.batch / m);
     // The optimizer pays for a sum of gradients with every minibatch. Run with a flush there is
     // one for all m, so both are tried: as its authors count, and what a user of it would give it.
@@ -62,11 +56,11 @@ Result<Plan> PlanPipeDream(const Planning& planning) {
         const PipeDreamPartition partition = PartitionPipeDream(states, devices, bandwidth, unit);
         const double cycles =
             static_cast<double>(m) + static_cast<double>(partition.stages.size()) - 1;
-        attempts.Add(PlanOf(planning, partition, m), cycles * partition.seconds);
+        attempts.Add(DecisionOf(partition, m), "1f1b", cycles * partition.seconds);
       }
     }
-  }
-  return std::move(attempts).Simulate();
+  };
+  return std::move(attempts).Run(propose);
 }
 
 }  // namespace heddle

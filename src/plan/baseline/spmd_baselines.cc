@@ -32,7 +32,8 @@ Result<Plan> PlanAs(SpmdFamily family, const std::string& strategy, const Planni
   Best best(planning);
   const auto find = [&](const Planning& part) { return PlanFamily(part, family, strategy); };
   HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, strategy, find, best));
-  if (best.tried() == 0 && refused) return *refused;
+  const bool late = planning.options.deadline.passed();
+  if (best.tried() == 0 && refused && !late) return *refused;
   return std::move(best).Take();
 }
 

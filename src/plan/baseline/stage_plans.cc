@@ -8,14 +8,15 @@
 #include <set>
 
 #include "cost/network_cost.h"
-#include "plan/pipeline/stage_partition.h"
+#include "plan/microbatch_counts.h"
 
 namespace heddle {
 namespace {
 
-// Simulations of large clusters take seconds: so many devices are simulated in all, in four plans
-// at least.
-constexpr size_t kSimulatedDevices = 4096;
+// Simulations of large clusters take seconds: so many microbatches on so many devices are simulated
+// in all, and four plans at least.
+constexpr int64_t kSimulatedWork = 1 << 18;
+constexpr int kSimulatedAtLeast = 4;
 
 double ParameterBytes(const Planning& planning, const ChainLayer& layer) {
   double bytes = 0;
@@ -80,20 +81,6 @@ void ChooseAllReduce(const Planning& planning, Plan& plan) {
   }
 }
 
-// Everything that tells one attempt from another.
-std::string KeyOf(const Plan& plan) {
-  std::string key = fmt::format("{}", plan.microbatches);
-  for (const PipelinePlan& pipeline : plan.pipelines) {
-    key += " |";
-    for (const StagePlan& stage : pipeline.stages) {
-      key += fmt::format(" {}-{} {}", stage.chunks[0].first, stage.chunks[0].last,
-                         PrintOrder(stage.order));
-      for (const std::string& device : stage.devices) key += " " + device;
-    }
-  }
-  return key;
-}
-
 }  // namespace
 
 CutStates ChainStates(const Planning& planning, int64_t rows, double scale,
@@ -124,14 +111,7 @@ CutStates ChainStates(const Planning& planning, int64_t rows, double scale,
   return CutStates::OfChain(std::move(states));
 }
 
-std::vector<int64_t> MicrobatchCounts(const Planning& planning) {
-  if (planning.options.microbatches) return {*planning.options.microbatches};
-  const int64_t most =
-      std::min<int64_t>(4 * planning.cluster->device_count(), planning.options.batch);
-  std::vector<int64_t> counts;
-  for (int64_t m = 1; m <= most; m *= 2) counts.push_back(m);
-  return counts;
-}
+namespace {
 
 PipelinePlan EarlyBackward(const Planning& planning, const std::vector<StageChoice>& stages,
                            const std::vector<int32_t>& microbatches, int depth) {
@@ -150,40 +130,173 @@ PipelinePlan EarlyBackward(const Planning& planning, const std::vector<StageChoi
   return pipeline;
 }
 
-void Attempts::Add(Plan plan, double estimate, double bound) {
-  attempts_.push_back({std::move(plan), estimate, bound});
+// Microbatches of pipeline p of so many.
+std::vector<int32_t> Dealt(int64_t microbatches, size_t p, size_t pipelines) {
+  std::vector<int32_t> mine;
+  for (size_t m = p; m < static_cast<size_t>(microbatches); m += pipelines) {
+    mine.push_back(static_cast<int32_t>(m));
+  }
+  return mine;
 }
 
-Status Attempts::Try(Plan plan) {
-  HEDDLE_ASSIGN(const Best::Outcome outcome, best_.Try(plan));
-  if (outcome != Best::Outcome::kDoesNotFit) return Ok();
+int64_t DevicesOf(const StageDecision& decision) {
+  int64_t devices = 0;
+  for (const auto& stages : decision.pipelines) {
+    for (const StageChoice& stage : stages) devices += std::ssize(stage.devices);
+  }
+  return devices;
+}
+
+}  // namespace
+
+Plan Attempts::PlanOf(const Attempt& attempt) const {
+  const StageDecision& decision = attempt.decision;
+  Plan plan = planning_.Blank(strategy_, attempt.order);
+  plan.microbatches = decision.microbatches;
+  const size_t pipelines = decision.pipelines.size();
+  for (size_t p = 0; p < pipelines; ++p) {
+    plan.pipelines.push_back(EarlyBackward(planning_, decision.pipelines[p],
+                                           Dealt(plan.microbatches, p, pipelines),
+                                           decision.depth));
+  }
+  ChooseAllReduce(planning_, plan);
+  return plan;
+}
+
+void Attempts::Add(StageDecision decision, const std::string& order, double estimate) {
+  const auto pipelines = std::ssize(decision.pipelines);
+  if (decision.microbatches < pipelines || decision.microbatches > planning_.options.batch) return;
+  if (!seen_.insert(decision).second) return;
+  const double bound = BoundOf(decision);
+  attempts_.push_back({std::move(decision), order, estimate, bound});
+}
+
+// Of the rows of a microbatch, the smallest, every device of a stage has its part, rounded down.
+double Attempts::BoundOf(const StageDecision& decision) {
+  const int64_t rows = planning_.options.batch / decision.microbatches;
+  const int64_t each = decision.microbatches / std::ssize(decision.pipelines);
+  double bound = 0;
+  for (const auto& stages : decision.pipelines) {
+    for (const StageChoice& stage : stages) {
+      const int64_t mine = rows / std::ssize(stage.devices);
+      if (mine == 0) continue;
+      auto found = seconds_.find(mine);
+      if (found == seconds_.end()) {
+        found = seconds_.emplace(mine, LayerSeconds(planning_, mine)).first;
+      }
+      for (const int device : stage.devices) {
+        const int type = planning_.cluster->device(DeviceId{device}).type;
+        const double seconds = found->second.Of(type, stage.layers.first, stage.layers.last);
+        bound = std::max(bound, static_cast<double>(each) * seconds);
+      }
+    }
+  }
+  return bound;
+}
+
+double Attempts::LackOf(const StageDecision& decision, bool recompute) {
+  if (!table_) table_.emplace(planning_);
+  const int64_t batch = planning_.options.batch, m = decision.microbatches;
+  const int64_t rows = (batch + m - 1) / m, each = m / std::ssize(decision.pipelines);
+  double worst = -1;
+  for (const auto& stages : decision.pipelines) {
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const auto count = std::ssize(stages[s].devices);
+      const auto after = static_cast<int64_t>(stages.size() - 1 - s);
+      const int64_t in_flight = std::min(each, decision.depth * after + 1);
+      const double peak =
+          table_->MemoryOf(stages[s].layers.first, stages[s].layers.last + 1)
+              .Peak(static_cast<double>((rows + count - 1) / count),
+                    static_cast<double>(in_flight), recompute);
+      for (const int device : stages[s].devices) {
+        const auto capacity = static_cast<double>(planning_.type_of(device).memory.value);
+        worst = std::max(worst, peak / capacity - 1);
+      }
+    }
+  }
+  return worst;
+}
+
+// Whether it fits, with recomputation if need be.
+Result<bool> Attempts::Try(const Attempt& attempt) {
+  work_ += attempt.decision.microbatches * DevicesOf(attempt.decision) /
+           std::ssize(attempt.decision.pipelines);
+  Plan plan = PlanOf(attempt);
+  HEDDLE_ASSIGN(Best::Outcome outcome, best_.Try(plan));
+  if (outcome != Best::Outcome::kDoesNotFit) return true;
   for (PipelinePlan& pipeline : plan.pipelines) {
     for (StagePlan& stage : pipeline.stages) stage.recompute = true;
   }
-  HEDDLE_RETURN_IF_ERROR(best_.Try(std::move(plan)));
+  HEDDLE_ASSIGN(outcome, best_.Try(std::move(plan)));
+  return outcome != Best::Outcome::kDoesNotFit;
+}
+
+// What was collected, the best estimate first.
+Status Attempts::Simulate() {
+  std::vector<Attempt> attempts = std::exchange(attempts_, {});
+  std::stable_sort(attempts.begin(), attempts.end(),
+                   [](const Attempt& a, const Attempt& b) { return a.estimate < b.estimate; });
+  constexpr size_t kBeforeMemory = 2;
+  int tried = 0;
+  for (size_t k = 0; k < attempts.size(); ++k) {
+    if (attempts[k].bound >= best_.seconds()) continue;
+    if (planning_.options.deadline.passed()) break;
+    const bool fits_any = std::isfinite(best_.seconds());
+    if (!fits_any && tried == kBeforeMemory) {
+      attempts.erase(attempts.begin(), attempts.begin() + static_cast<std::ptrdiff_t>(k));
+      return SimulateLeastFirst(std::move(attempts));
+    }
+    if (tried >= kSimulatedAtLeast && work_ >= kSimulatedWork) {
+      ++left_out_;
+      continue;
+    }
+    ++tried;
+    HEDDLE_RETURN_IF_ERROR(Try(attempts[k]));
+  }
   return Ok();
 }
 
-Result<Plan> Attempts::Simulate() && {
-  std::stable_sort(attempts_.begin(), attempts_.end(),
-                   [](const Attempt& a, const Attempt& b) { return a.estimate < b.estimate; });
-  const size_t most = std::max<size_t>(
-      4, kSimulatedDevices / static_cast<size_t>(planning_.cluster->device_count()));
-  std::set<std::string> tried;
-  size_t left_out = 0;
-  for (Attempt& attempt : attempts_) {
-    if (attempt.bound >= best_.seconds()) continue;
-    if (!tried.insert(KeyOf(attempt.plan)).second) continue;
-    // Where nothing fits yet it goes on: the estimates know no memory.
-    if (tried.size() > most && std::isfinite(best_.seconds())) {
-      ++left_out;
+// Where memory decides: what has room by the estimates, the fastest first; then what lacks least.
+// The estimates are close; what lacks much by them is not worth a try, but for the closest.
+Status Attempts::SimulateLeastFirst(std::vector<Attempt> attempts) {
+  constexpr double kClose = 0.1;
+  constexpr int kClosest = 3;
+  std::vector<std::pair<double, const Attempt*>> order;
+  for (const Attempt& attempt : attempts) {
+    order.emplace_back(std::max(0.0, LackOf(attempt.decision, /*recompute=*/true)), &attempt);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  int tried = 0;
+  for (const auto& [lack, attempt] : order) {
+    if (attempt->bound >= best_.seconds()) continue;
+    if (planning_.options.deadline.passed()) break;
+    const bool fits_any = std::isfinite(best_.seconds());
+    if (lack > kClose && (tried >= kClosest || fits_any)) break;
+    if (fits_any && work_ >= kSimulatedWork) {
+      ++left_out_;
       continue;
     }
-    ChooseAllReduce(planning_, attempt.plan);
-    HEDDLE_RETURN_IF_ERROR(Try(std::move(attempt.plan)));
+    ++tried;
+    HEDDLE_RETURN_IF_ERROR(Try(*attempt));
   }
-  if (left_out > 0) {
-    best_.Note(fmt::format("{} candidates that it thinks slower were not simulated", left_out));
+  return Ok();
+}
+
+Result<Plan> Attempts::Run(const Proposer& propose) && {
+  for (const int64_t m : MicrobatchCounts(planning_)) {
+    if (planning_.options.deadline.passed()) break;
+    propose(m);
+  }
+  HEDDLE_RETURN_IF_ERROR(Simulate());
+  for (int round = 0; round < kRefinements && std::isfinite(best_.seconds()); ++round) {
+    for (const int64_t m : CountsNear(planning_, best_.microbatches(), round)) {
+      if (!planning_.options.deadline.passed()) propose(m);
+    }
+    HEDDLE_RETURN_IF_ERROR(Simulate());
+  }
+  if (left_out_ > 0) {
+    best_.Note(fmt::format("{} candidates that it thinks slower were not simulated", left_out_));
   }
   return std::move(best_).Take();
 }

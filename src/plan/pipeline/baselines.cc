@@ -3,22 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
 #include <numeric>
 
+#include "plan/least_memory.h"
+#include "plan/microbatch_counts.h"
 #include "plan/order/orders.h"
 #include "plan/pipeline/stage_partition.h"
 
 namespace heddle {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+using Fit = CountTuning::Fit;
+
 // Tries the plan as it is and, where it does not fit, with recomputation.
-Result<Best::Outcome> TryWithRecompute(Best& best, Plan plan) {
-  HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(plan));
-  if (outcome != Best::Outcome::kDoesNotFit) return outcome;
-  for (PipelinePlan& pipeline : plan.pipelines) {
-    for (StagePlan& stage : pipeline.stages) stage.recompute = true;
+Result<CountTuning::Trial> TryWithRecompute(Best& best, Plan plan) {
+  HEDDLE_ASSIGN(Best::Outcome outcome, best.Try(plan));
+  Fit fit = Fit::kPlain;
+  if (outcome == Best::Outcome::kDoesNotFit) {
+    for (PipelinePlan& pipeline : plan.pipelines) {
+      for (StagePlan& stage : pipeline.stages) stage.recompute = true;
+    }
+    HEDDLE_ASSIGN(outcome, best.Try(std::move(plan)));
+    fit = outcome == Best::Outcome::kDoesNotFit ? Fit::kNone : Fit::kRecomputed;
   }
-  return best.Try(std::move(plan));
+  return CountTuning::Trial{fit, outcome == Best::Outcome::kFastest ? best.seconds() : kInfinity};
 }
 
 // ---- data parallelism ---------------------------------------------------------------------------
@@ -37,6 +50,43 @@ std::vector<double> ModelSeconds(const Planning& planning, int64_t rows) {
   return seconds;
 }
 
+// The slowest device's seconds for all of its samples, at least: nobody has fewer of a microbatch
+// than its share, rounded down.
+double ReplicasBound(const Planning& planning, const std::vector<double>& shares,
+                     int64_t microbatches) {
+  const int64_t rows = planning.options.batch / microbatches;
+  double all = 0, slowest = 0;
+  for (const double share : shares) all += share;
+  std::map<std::pair<int, int64_t>, double> seconds;  // by type and rows
+  for (size_t d = 0; d < shares.size(); ++d) {
+    const auto mine = static_cast<int64_t>(static_cast<double>(rows) * shares[d] / all);
+    if (mine == 0) continue;
+    const int type = planning.cluster->devices()[d].type;
+    const auto [found, is_new] = seconds.try_emplace({type, mine}, 0);
+    if (is_new) {
+      found->second = LayerSeconds(planning, mine).Of(type, 0, planning.chain.size() - 1);
+    }
+    slowest = std::max(slowest, found->second);
+  }
+  return static_cast<double>(microbatches) * slowest;
+}
+
+Plan ReplicasOf(const Planning& planning, const std::string& strategy,
+                const std::vector<double>& shares, int64_t microbatches) {
+  std::vector<int> everyone(shares.size());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  Plan plan = planning.Blank(strategy, "accumulate");
+  plan.microbatches = microbatches;
+  plan.all_reduce = CheapestAllReduce(planning, everyone, plan.bucket);
+  StagePlan stage;
+  stage.chunks = {{0, planning.chain.size() - 1}};
+  for (const Device& device : planning.cluster->devices()) stage.devices.push_back(device.name);
+  stage.shares = shares;
+  stage.order = OneForwardOneBackward(1, static_cast<int>(microbatches))[0];
+  plan.pipelines = {{{std::move(stage)}}};
+  return plan;
+}
+
 Result<Plan> PlanReplicas(const Planning& planning, const std::string& strategy,
                           const std::vector<double>& shares) {
   const int devices = planning.cluster->device_count();
@@ -47,38 +97,20 @@ Result<Plan> PlanReplicas(const Planning& planning, const std::string& strategy,
                       fmt::format("give --batch {} or more, or fewer devices", devices));
   }
   Best best(planning);
-  std::vector<int> everyone(static_cast<size_t>(devices));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  // Fewer, larger microbatches are faster; more of them need less memory.
-  const int64_t most = planning.options.microbatches.value_or(planning.options.batch / devices);
-  for (int64_t m = planning.options.microbatches.value_or(1); m <= most; m *= 2) {
-    Plan plan = planning.Blank(strategy, "accumulate");
-    plan.microbatches = m;
-    plan.all_reduce = CheapestAllReduce(planning, everyone, plan.bucket);
-    StagePlan stage;
-    stage.chunks = {{0, planning.chain.size() - 1}};
-    for (const Device& device : planning.cluster->devices()) stage.devices.push_back(device.name);
-    stage.shares = shares;
-    stage.order = OneForwardOneBackward(1, static_cast<int>(m))[0];
-    plan.pipelines = {{{std::move(stage)}}};
-    HEDDLE_ASSIGN(const Best::Outcome outcome, TryWithRecompute(best, std::move(plan)));
-    if (outcome == Best::Outcome::kSlower) break;
+  CountTuning tuning;  // fewer, larger microbatches are faster; more of them need less memory
+  tuning.bound = [&](int64_t m) { return ReplicasBound(planning, shares, m); };
+  tuning.attempt = [&](int64_t m) {
+    return TryWithRecompute(best, ReplicasOf(planning, strategy, shares, m));
+  };
+  if (EachHoldsWeights(planning)) {
+    HEDDLE_RETURN_IF_ERROR(TuneMicrobatches(planning, tuning));
+  } else {  // nothing fits: what needs least tells by how much
+    HEDDLE_RETURN_IF_ERROR(tuning.attempt(MicrobatchCounts(planning).back()));
   }
   return std::move(best).Take();
 }
 
 // ---- pipelines ----------------------------------------------------------------------------------
-
-// Powers of two around the number of stages, within the batch, unless the user says.
-std::vector<int64_t> MicrobatchCounts(const Planning& planning, int stages) {
-  if (planning.options.microbatches) return {*planning.options.microbatches};
-  std::vector<int64_t> counts;
-  for (int64_t m = 1; m <= std::min<int64_t>(4 * stages, planning.options.batch); m *= 2) {
-    if (2 * m >= stages) counts.push_back(m);
-  }
-  if (counts.empty()) counts.push_back(planning.options.batch);
-  return counts;
-}
 
 StagePlan OneDeviceStage(const Planning& planning, int device, std::vector<LayerRun> chunks,
                          WorkOrder order) {
@@ -98,62 +130,69 @@ std::vector<int> FirstTypes(const Planning& planning, int devices, int rounds) {
   return types;
 }
 
-// A number of microbatches with its stages, and a time no order of them can beat: before a stage's
+// The stages for a number of microbatches, and a time no order of them can beat: before a stage's
 // work of all microbatches lies the way of the first through the stages before it.
-struct Candidate {
-  int64_t microbatches;
+struct Stages {
   std::vector<LayerRun> runs;  // chunk k is on device k modulo the number of devices
   double bound;
 };
 
-// Most promising first.
-std::vector<Candidate> MakeCandidates(const Planning& planning, const std::vector<int64_t>& counts,
-                                      int devices, int rounds) {
-  std::vector<Candidate> candidates;
+Stages StagesFor(const Planning& planning, int64_t microbatches, int devices, int rounds) {
   const std::vector<int> types = FirstTypes(planning, devices, rounds);
-  for (const int64_t m : counts) {
-    const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
-    Candidate candidate{m, BalancedRuns(seconds, planning.chain.size(), types), 0};
-    std::vector<double> work(static_cast<size_t>(devices), 0);
-    std::vector<double> before(static_cast<size_t>(devices), 0);
-    double way = 0;
-    for (size_t k = 0; k < candidate.runs.size(); ++k) {
-      const size_t device = k % static_cast<size_t>(devices);
-      if (k < static_cast<size_t>(devices)) before[device] = way;
-      const double chunk = seconds.Of(types[k], candidate.runs[k].first, candidate.runs[k].last);
-      work[device] += chunk;
-      way += chunk;
-    }
-    for (size_t d = 0; d < work.size(); ++d) {
-      candidate.bound = std::max(candidate.bound, before[d] + static_cast<double>(m) * work[d]);
-    }
-    candidates.push_back(std::move(candidate));
+  const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / microbatches));
+  Stages stages{BalancedRuns(seconds, planning.chain.size(), types), 0};
+  std::vector<double> work(static_cast<size_t>(devices), 0);
+  std::vector<double> before(static_cast<size_t>(devices), 0);
+  double way = 0;
+  for (size_t k = 0; k < stages.runs.size(); ++k) {
+    const size_t device = k % static_cast<size_t>(devices);
+    if (k < static_cast<size_t>(devices)) before[device] = way;
+    const double chunk = seconds.Of(types[k], stages.runs[k].first, stages.runs[k].last);
+    work[device] += chunk;
+    way += chunk;
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-  return candidates;
+  for (size_t d = 0; d < work.size(); ++d) {
+    stages.bound =
+        std::max(stages.bound, before[d] + static_cast<double>(microbatches) * work[d]);
+  }
+  return stages;
 }
 
-using OrderMaker = std::vector<WorkOrder> (*)(int stages, int microbatches);
+using OrderMaker = std::function<std::vector<WorkOrder>(int microbatches)>;
 
-Result<Plan> PlanStages(const Planning& planning, const std::string& strategy, OrderMaker orders) {
-  const int stages = std::min(planning.chain.size(), planning.cluster->device_count());
+// `rounds` runs of layers per device. Microbatches are a multiple of `unit`.
+Result<Plan> PlanStages(const Planning& planning, const std::string& strategy, int devices,
+                        int rounds, int64_t unit, const OrderMaker& orders) {
   Best best(planning);
-  for (const Candidate& candidate :
-       MakeCandidates(planning, MicrobatchCounts(planning, stages), stages, 1)) {
-    if (candidate.bound >= best.seconds()) continue;
+  CountTuning tuning;
+  tuning.unit = unit;
+  tuning.usual = int64_t{4} * devices;
+  tuning.bound = [&](int64_t m) { return StagesFor(planning, m, devices, rounds).bound; };
+  tuning.attempt = [&](int64_t m) {
+    const Stages stages = StagesFor(planning, m, devices, rounds);
     Plan plan = planning.Blank(strategy, strategy);
-    plan.microbatches = candidate.microbatches;
+    plan.microbatches = m;
     plan.pipelines.emplace_back();
-    const std::vector<WorkOrder> work = orders(stages, static_cast<int>(candidate.microbatches));
-    for (int s = 0; s < stages; ++s) {
-      const auto at = static_cast<size_t>(s);
+    const std::vector<WorkOrder> work = orders(static_cast<int>(m));
+    for (int d = 0; d < devices; ++d) {
+      std::vector<LayerRun> chunks;
+      for (int k = d; k < devices * rounds; k += devices) {
+        chunks.push_back(stages.runs[static_cast<size_t>(k)]);
+      }
       plan.pipelines[0].stages.push_back(
-          OneDeviceStage(planning, s, {candidate.runs[at]}, work[at]));
+          OneDeviceStage(planning, d, std::move(chunks), work[static_cast<size_t>(d)]));
     }
-    HEDDLE_RETURN_IF_ERROR(TryWithRecompute(best, std::move(plan)));
-  }
+    return TryWithRecompute(best, std::move(plan));
+  };
+  HEDDLE_RETURN_IF_ERROR(TuneMicrobatches(planning, tuning));
   return std::move(best).Take();
+}
+
+Result<Plan> PlanStraight(const Planning& planning, const std::string& strategy,
+                          std::vector<WorkOrder> (*orders)(int stages, int microbatches)) {
+  const int stages = std::min(planning.chain.size(), planning.cluster->device_count());
+  return PlanStages(planning, strategy, stages, 1, 1,
+                    [&](int microbatches) { return orders(stages, microbatches); });
 }
 
 }  // namespace
@@ -176,56 +215,33 @@ Result<Plan> PlanDataParallelProportional(const Planning& planning) {
 }
 
 Result<Plan> PlanGpipe(const Planning& planning) {
-  return PlanStages(planning, "gpipe", &GpipeOrders);
+  return PlanStraight(planning, "gpipe", &GpipeOrders);
 }
 
 Result<Plan> PlanOneForwardOneBackward(const Planning& planning) {
-  return PlanStages(planning, "1f1b", &OneForwardOneBackward);
+  return PlanStraight(planning, "1f1b", &OneForwardOneBackward);
 }
 
 Result<Plan> PlanInterleaved(const Planning& planning) {
   constexpr int kChunks = 2;
-  const int layers = planning.chain.size();
-  const int stages = std::min(layers / kChunks, planning.cluster->device_count());
+  const int stages = std::min(planning.chain.size() / kChunks, planning.cluster->device_count());
   if (stages < 1) {
     return Infeasible("interleaved", "the model has one layer only", "it needs two per device");
   }
-  std::vector<int64_t> counts;
-  if (planning.options.microbatches) {
-    counts.push_back(*planning.options.microbatches);
-  } else {
-    for (int64_t m = stages; m <= std::min<int64_t>(4 * stages, planning.options.batch); m *= 2) {
-      counts.push_back(m);
-    }
-  }
-  if (counts.empty()) {
+  if (planning.options.batch < stages) {
     return Infeasible("interleaved",
                       fmt::format("a batch of {} has fewer samples than the {} stages",
                                   planning.options.batch, stages),
                       fmt::format("give --batch {} or more", stages));
   }
-  Best best(planning);
-  std::erase_if(counts, [&](int64_t m) {
-    if (m % stages == 0) return false;
-    best.Note(fmt::format("{} microbatches are not a multiple of {} stages", m, stages));
-    return true;
-  });
-  for (const Candidate& candidate : MakeCandidates(planning, counts, stages, kChunks)) {
-    if (candidate.bound >= best.seconds()) continue;
-    Plan plan = planning.Blank("interleaved", "interleaved");
-    plan.microbatches = candidate.microbatches;
-    plan.pipelines.emplace_back();
-    const std::vector<WorkOrder> orders =
-        InterleavedOrders(stages, kChunks, static_cast<int>(candidate.microbatches));
-    for (int s = 0; s < stages; ++s) {
-      const auto at = static_cast<size_t>(s);
-      const LayerRun& second = candidate.runs[at + static_cast<size_t>(stages)];
-      plan.pipelines[0].stages.push_back(
-          OneDeviceStage(planning, s, {candidate.runs[at], second}, orders[at]));
-    }
-    HEDDLE_RETURN_IF_ERROR(TryWithRecompute(best, std::move(plan)));
+  if (const int64_t m = planning.options.microbatches.value_or(0); m % stages != 0) {
+    return Infeasible("interleaved",
+                      fmt::format("{} microbatches are not a multiple of {} stages", m, stages),
+                      fmt::format("give --microbatches {}", (m / stages + 1) * stages));
   }
-  return std::move(best).Take();
+  return PlanStages(planning, "interleaved", stages, kChunks, stages, [&](int microbatches) {
+    return InterleavedOrders(stages, kChunks, microbatches);
+  });
 }
 
 }  // namespace heddle

@@ -6,26 +6,12 @@
 #include <map>
 #include <tuple>
 
+#include "plan/microbatch_counts.h"
 #include "plan/pipeline/device_order.h"
 #include "plan/two_threads.h"
 
 namespace heddle {
 namespace {
-
-// Of each of so many pipelines: powers of two, within the batch, unless the user says.
-std::vector<int64_t> MicrobatchCounts(const Planning& planning, int pipelines) {
-  if (const auto given = planning.options.microbatches) {
-    if (*given % pipelines != 0) return {};
-    return {*given / pipelines};
-  }
-  constexpr int64_t kMost = 256;
-  const int64_t most =
-      std::min({planning.options.batch, kMost, int64_t{8} * planning.cluster->device_count()}) /
-      pipelines;
-  std::vector<int64_t> counts;
-  for (int64_t m = 1; m <= most; m *= 2) counts.push_back(m);
-  return counts;
-}
 
 // The order divided into files that are alike place by place: of the devices of each type each file
 // gets as many, neighbours together. Empty: they cannot be.
@@ -97,19 +83,16 @@ class Search {
       : planning_(table.planning()), table_(table), memory_factor_(memory_factor) {}
 
   std::vector<Candidate> Run() const {
-    std::vector<double> speed;
-    for (const Device& device : planning_.cluster->devices()) {
-      speed.push_back(table_.SpeedOf(device.type));
-    }
-    std::vector<Task> tasks;
-    for (const std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
-      AddTasks({order}, tasks);
+    std::vector<Line> lines;
+    for (const std::vector<int>& order : Orders()) {
+      AddLine({order}, lines);
       for (const int files : PipelineCounts()) {
-        AddTasks(FilesOf(*planning_.cluster, order, files), tasks);
+        AddLine(FilesOf(*planning_.cluster, order, files), lines);
       }
     }
     PartitionOptions options = OptionsFor(*planning_.cluster);
-    options.limit = CoarseLimit(tasks, options);
+    std::vector<Task> tasks;
+    options.limit = CoarseLimit(lines, options, tasks);
     std::vector<std::vector<Candidate>> found = CandidatesOf(tasks, options);
     std::vector<Candidate> candidates;
     for (std::vector<Candidate>& some : found) {
@@ -129,7 +112,31 @@ class Search {
     return candidates;
   }
 
+  // One file of all devices, in the smallest microbatches.
+  std::vector<Candidate> RunSmallest() const {
+    std::vector<Task> tasks;
+    for (const std::vector<int>& order : Orders()) {
+      std::vector<Line> lines;
+      AddLine({order}, lines);
+      const std::vector<int64_t>& counts = lines[0].counts;
+      if (!counts.empty()) tasks.push_back({lines[0].devices, counts.back()});
+    }
+    std::vector<Candidate> candidates;
+    for (std::vector<Candidate>& some :
+         CandidatesOf(tasks, CoarseOptions(OptionsFor(*planning_.cluster)))) {
+      std::erase_if(some, [](const Candidate& one) {
+        return one.stages != static_cast<int>(one.chunks.size());
+      });
+      std::move(some.begin(), some.end(), std::back_inserter(candidates));
+    }
+    return candidates;
+  }
+
  private:
+  struct Line {
+    std::shared_ptr<const DeviceLine> devices;
+    std::vector<int64_t> counts;  // of microbatches, of each pipeline
+  };
   struct Task {
     std::shared_ptr<const DeviceLine> line;
     int64_t microbatches;
@@ -146,33 +153,90 @@ class Search {
     return counts;
   }
 
-  void AddTasks(std::vector<std::vector<int>> files, std::vector<Task>& tasks) const {
-    if (files.empty()) return;
-    const auto pipelines = static_cast<int>(files.size());
-    const auto line = std::make_shared<DeviceLine>(table_, std::move(files));
-    for (const int64_t m : MicrobatchCounts(planning_, pipelines)) tasks.push_back({line, m});
+  std::vector<std::vector<int>> Orders() const {
+    std::vector<double> speed;
+    for (const Device& device : planning_.cluster->devices()) {
+      speed.push_back(table_.SpeedOf(device.type));
+    }
+    return DeviceOrders(*planning_.cluster, speed);
   }
 
-  // A coarse search first: what it finds spares the fine one work. In two halves, for what the
-  // first finds spares the second work, too; pipelines of few devices, soon done, are in the first.
-  // A limit that threads lower as they go would make the result depend on time.
-  double CoarseLimit(const std::vector<Task>& tasks, PartitionOptions coarse) const {
+  void AddLine(std::vector<std::vector<int>> files, std::vector<Line>& lines) const {
+    if (files.empty()) return;
+    const auto pipelines = std::ssize(files);
+    Line line{std::make_shared<DeviceLine>(table_, std::move(files)), {}};
+    for (const int64_t count : MicrobatchCounts(planning_, pipelines)) {
+      line.counts.push_back(count / pipelines);
+    }
+    lines.push_back(std::move(line));
+  }
+
+  PartitionOptions CoarseOptions(PartitionOptions coarse) const {
     coarse.most_cuts = kCoarseCuts;
     coarse.most_skipped = 0;
     coarse.equal_parts = true;
     coarse.tolerance = 0;
     if (coarse.counts.empty()) coarse.counts = RoundCounts(planning_.cluster->device_count());
-    const auto middle = tasks.begin() + static_cast<std::ptrdiff_t>(tasks.size() / 2);
-    for (const auto& half :
-         {std::vector<Task>(middle, tasks.end()), std::vector<Task>(tasks.begin(), middle)}) {
-      const std::vector<std::vector<Candidate>> found = CandidatesOf(half, coarse);
-      for (const std::vector<Candidate>& some : found) {
-        for (const Candidate& candidate : some) {
-          coarse.limit = std::min(coarse.limit, kSlack * candidate.estimate);
+    return coarse;
+  }
+
+  // More than `above` microbatches in all pipelines together, and at most `most`.
+  static std::vector<Task> TasksOf(const std::vector<Line>& lines, int64_t above, int64_t most) {
+    std::vector<Task> tasks;
+    for (const Line& line : lines) {
+      const auto pipelines = std::ssize(line.devices->files());
+      for (const int64_t count : line.counts) {
+        if (count * pipelines > above && count * pipelines <= most) {
+          tasks.push_back({line.devices, count});
         }
       }
     }
-    return coarse.limit;
+    return tasks;
+  }
+
+  // What the coarse search found best.
+  struct Coarse {
+    PartitionOptions options;
+    double estimate = 1e300;
+    int64_t microbatches = 0;  // of all pipelines
+  };
+
+  bool Improve(const std::vector<Task>& tasks, Coarse& best) const {
+    const double before = best.estimate;
+    for (const std::vector<Candidate>& some : CandidatesOf(tasks, best.options)) {
+      for (const Candidate& candidate : some) {
+        if (candidate.estimate >= best.estimate) continue;
+        best.estimate = candidate.estimate;
+        best.microbatches = candidate.costs->microbatches() * candidate.costs->pipelines();
+      }
+    }
+    best.options.limit = std::min(best.options.limit, kSlack * best.estimate);
+    return best.estimate < before;
+  }
+
+  // A coarse search first: what it finds spares the fine one work, whose tasks are those worth it.
+  // In two halves, for what the first finds spares the second work, too; pipelines of few devices,
+  // soon done, are in the first. A limit that threads lower as they go would make the result depend
+  // on time. More microbatches than usual as long as they help: two doublings in vain are enough.
+  double CoarseLimit(const std::vector<Line>& lines, const PartitionOptions& options,
+                     std::vector<Task>& tasks) const {
+    constexpr int64_t kMost = 256;
+    const int64_t batch = planning_.options.batch;
+    int64_t usual = std::min({batch, kMost, int64_t{8} * planning_.cluster->device_count()});
+    if (planning_.options.microbatches) usual = batch;
+    Coarse best{CoarseOptions(options)};
+    tasks = TasksOf(lines, 0, usual);
+    const auto middle = tasks.begin() + static_cast<std::ptrdiff_t>(tasks.size() / 2);
+    Improve(std::vector<Task>(middle, tasks.end()), best);
+    Improve(std::vector<Task>(tasks.begin(), middle), best);
+    const int64_t found = best.microbatches;
+    int in_vain = found > 0 && 4 * found <= usual ? 2 : (found > 0 && 2 * found <= usual ? 1 : 0);
+    for (int64_t most = usual; most < batch && (in_vain < 2 || best.microbatches == 0); most *= 2) {
+      const std::vector<Task> more = TasksOf(lines, most, 2 * most);
+      in_vain = Improve(more, best) ? 0 : in_vain + 1;
+      tasks.insert(tasks.end(), more.begin(), more.end());
+    }
+    return best.options.limit;
   }
 
   // By two threads; each takes the next task.
@@ -185,6 +249,7 @@ class Search {
   }
 
   std::vector<Candidate> CandidatesOf(const Task& task, const PartitionOptions& options) const {
+    if (planning_.options.deadline.passed()) return {};
     const auto costs =
         std::make_shared<StageCosts>(table_, task.line, task.microbatches, memory_factor_);
     std::vector<Candidate> found;
@@ -214,6 +279,19 @@ class Search {
 
 std::vector<Candidate> FindCandidates(const LayerTable& table, double memory_factor) {
   return Search(table, memory_factor).Run();
+}
+
+std::vector<Candidate> FindLeastMemory(const LayerTable& table) {
+  constexpr int kHalvings = 6;
+  double found_at = 0, too_much = 1;
+  std::vector<Candidate> least = Search(table, found_at).RunSmallest();
+  for (int k = 0; k < kHalvings; ++k) {
+    const double middle = (found_at + too_much) / 2;
+    std::vector<Candidate> some = Search(table, middle).RunSmallest();
+    (some.empty() ? too_much : found_at) = middle;
+    if (!some.empty()) least = std::move(some);
+  }
+  return least;
 }
 
 }  // namespace heddle

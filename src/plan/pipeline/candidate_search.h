@@ -13,4 +13,8 @@ namespace heddle {
 // fits. The table must outlive them.
 std::vector<Candidate> FindCandidates(const LayerTable& table, double memory_factor);
 
+// Of what needs least memory, the smallest microbatches and as many devices as there are, those
+// that fill it least by the estimates. Empty: out of time.
+std::vector<Candidate> FindLeastMemory(const LayerTable& table);
+
 }  // namespace heddle

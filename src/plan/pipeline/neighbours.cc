@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "plan/microbatch_counts.h"
+
 namespace heddle {
 namespace {
 
@@ -20,6 +22,7 @@ class Finder {
       Join(s);
     }
     for (size_t s = 0; s < from_.chunks.size(); ++s) Divide(s);
+    ChangeCount();
     // Pipelines side by side have to stay alike.
     if (from_.costs->pipelines() == 1) ExchangeDevices();
     return std::move(found_);
@@ -38,6 +41,19 @@ class Finder {
     found_.push_back(StraightCandidate(costs, {std::move(stages), 0, 0}));
   }
   void Keep(Stages stages) { Keep(from_.costs, std::move(stages)); }
+
+  // The same stages with more or fewer microbatches.
+  void ChangeCount() {
+    const LayerTable& table = from_.costs->table();
+    const int64_t pipelines = from_.costs->pipelines(), all = from_.costs->microbatches();
+    for (int round = 0; round < kRefinements; ++round) {
+      for (const int64_t count : CountsNear(table.planning(), all * pipelines, round, pipelines)) {
+        Keep(std::make_shared<StageCosts>(table, from_.costs->line_pointer(), count / pipelines,
+                                          from_.costs->memory_factor()),
+             from_.chunks);
+      }
+    }
+  }
 
   // Between stages s and s + 1.
   void MoveCut(size_t s) {

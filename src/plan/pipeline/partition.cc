@@ -210,7 +210,8 @@ class Search {
     Front front(tolerance);
     std::vector<Blocks> used(ranges_.size());
     const std::vector<int> last_firsts = LastFirsts(depth);
-    for (size_t r = 0; r < ranges_.size(); ++r) {
+    const Deadline& deadline = costs_.table().planning().options.deadline;
+    for (size_t r = 0; r < ranges_.size() && !deadline.passed(); ++r) {
       const DeviceRange& range = ranges_[r];
       const Blocks ends = depth > 1 ? JoinSuffixes(r, depth, after) : Blocks{blocks_, blocks_};
       const int last_first = std::min(last_firsts[Index(range.at)], ends.last - 1);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "plan/order/best_order.h"
@@ -29,11 +30,11 @@ class Search {
     for (const double factor : {1.0, 1.2, 1.5}) {
       candidates_ = FindCandidates(table_, factor);
       HEDDLE_RETURN_IF_ERROR(TryCandidates());
-      if (best_.seconds() < 1e200) break;
+      if (best_.seconds() < 1e200 || late()) break;
     }
+    if (best_.seconds() > 1e200) HEDDLE_RETURN_IF_ERROR(TryTheLeastMemory());
     HEDDLE_RETURN_IF_ERROR(Improve());
     HEDDLE_RETURN_IF_ERROR(Finish());
-    if (best_.seconds() > 1e200) HEDDLE_RETURN_IF_ERROR(TryTheLeastMemory());
     NoteRunnersUp();
     return std::move(best_).Take();
   }
@@ -74,11 +75,14 @@ class Search {
     return replicas ? std::vector<bool>{true, false} : std::vector<bool>{true};
   }
 
+  bool late() const { return planning_.options.deadline.passed(); }
+
   // The best order of each, by two threads; the fastest first.
-  static std::vector<Ordered> OrdersOf(const std::vector<Variant>& variants,
-                                       const OrderOptions& options) {
+  std::vector<Ordered> OrdersOf(const std::vector<Variant>& variants,
+                                const OrderOptions& options) const {
     std::vector<std::optional<Ordered>> found(variants.size());
     ForEachOnTwoThreads(variants.size(), [&](size_t k) {
+      if (late()) return;
       const PipeShape shape = ShapeOf(*variants[k].candidate, variants[k].split);
       Result<OrderChoice> choice = BestOrder(shape, options);
       if (!choice.ok()) return;
@@ -186,13 +190,14 @@ class Search {
 
   // From the fastest to a neighbour that is faster, while there is one and there is time for it.
   Status Improve() {
-    std::set<std::pair<std::vector<int>, std::vector<PartitionStage>>> seen;
+    std::set<std::tuple<int64_t, std::vector<int>, std::vector<PartitionStage>>> seen;
     int64_t work = 0;
-    while (reached_ && work < kImproveWork) {
+    while (reached_ && work < kImproveWork && !late()) {
       if (static_cast<int>(reached_->chunks.size()) != reached_->stages) break;  // interleaved
       std::vector<Candidate> near = Neighbours(*reached_);
       std::erase_if(near, [&](const Candidate& one) {
-        return one.bound >= best_.seconds() || !seen.emplace(one.costs->order(), one.chunks).second;
+        return one.bound >= best_.seconds() ||
+               !seen.emplace(one.costs->microbatches(), one.costs->order(), one.chunks).second;
       });
       std::stable_sort(near.begin(), near.end(), [](const Candidate& a, const Candidate& b) {
         return a.estimate < b.estimate;
@@ -221,23 +226,19 @@ class Search {
     return Simulate(ordered, ordered.size(), kSimulatedWork);
   }
 
-  // Nothing fits by the estimates: what needs least by its nature, to be tried
-  // all the same, or for the message to name what it lacks.
+  // Nothing fits by the estimates: what needs least by its nature, to be tried all the same, or for
+  // the message to name what it lacks.
   Status TryTheLeastMemory() {
-    candidates_ = FindCandidates(table_, /*memory_factor=*/0);
-    std::map<std::pair<int64_t, int>, const Candidate*> deepest;  // by microbatches and stages
-    for (const Candidate& candidate : candidates_) {
-      if (static_cast<int>(candidate.chunks.size()) != candidate.stages) continue;
-      deepest.try_emplace({-candidate.costs->microbatches(), -candidate.stages}, &candidate);
-    }
-    int tried = 0;
-    for (const auto& [key, found] : deepest) {
-      if (++tried > 4) break;
-      Candidate candidate = *found;
+    constexpr size_t kMostTried = 8;
+    std::vector<Candidate> least = FindLeastMemory(table_);
+    if (least.size() > kMostTried) least.resize(kMostTried);
+    for (Candidate& candidate : least) {
       for (PartitionStage& stage : candidate.chunks) stage.recompute = true;
       const int microbatches = static_cast<int>(candidate.costs->microbatches());
-      HEDDLE_RETURN_IF_ERROR(best_.Try(
-          PlanOf(candidate, "1f1b", OneForwardOneBackward(candidate.stages, microbatches))));
+      HEDDLE_ASSIGN(const Best::Outcome outcome,
+                    best_.Try(PlanOf(candidate, "1f1b",
+                                     OneForwardOneBackward(candidate.stages, microbatches))));
+      if (outcome == Best::Outcome::kFastest) reached_ = candidate;
     }
     return Ok();
   }

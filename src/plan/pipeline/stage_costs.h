@@ -59,6 +59,7 @@ class StageCosts {
 
   const LayerTable& table() const { return table_; }
   const DeviceLine& line() const { return *line_; }
+  const std::shared_ptr<const DeviceLine>& line_pointer() const { return line_; }
   const std::vector<int>& order() const { return line_->order(); }
   int pipelines() const { return static_cast<int>(line_->files().size()); }
   int layers() const { return table_.layers(); }

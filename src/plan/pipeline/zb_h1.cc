@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <numeric>
 
+#include "plan/microbatch_counts.h"
 #include "plan/order/zero_bubble.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/candidate.h"
@@ -24,6 +27,34 @@ Partition FileOrderStages(const Planning& planning, int stages, int64_t rows) {
   return partition;
 }
 
+using CandidateMaker = std::function<Candidate(int64_t microbatches, bool recompute)>;
+
+// As it is and, where it does not fit, with recomputation. Without room for a single microbatch in
+// flight by the estimates it has one all the same, for the checker to judge.
+Result<CountTuning::Trial> TryBoth(Best& best, const CandidateMaker& candidate_of, int64_t m) {
+  for (const bool recompute : {false, true}) {
+    const Candidate candidate = candidate_of(m, recompute);
+    if (candidate.bound >= best.seconds()) break;
+    PipeShape shape = ShapeOf(candidate, /*split=*/true);
+    if (!shape.HasRoom()) {
+      if (!recompute) continue;
+      const std::vector<double> kept = shape.KeptByStage();
+      for (size_t s = 0; s < kept.size(); ++s) {
+        shape.limits[s] = std::max(shape.limits[s], kept[s]);
+      }
+    }
+    Plan plan =
+        PlanOf(candidate, "zb-h1", ZeroBubbleOrders(shape, "zb-h1", OrderMeasure::kMakespan));
+    plan.strategy = "zb-h1";
+    HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
+    if (outcome == Best::Outcome::kDoesNotFit) continue;
+    const bool fastest = outcome == Best::Outcome::kFastest;
+    return CountTuning::Trial{recompute ? CountTuning::Fit::kRecomputed : CountTuning::Fit::kPlain,
+                              fastest ? best.seconds() : std::numeric_limits<double>::infinity()};
+  }
+  return CountTuning::Trial{};
+}
+
 }  // namespace
 
 Result<Plan> PlanZbH1(const Planning& planning) {
@@ -35,24 +66,17 @@ Result<Plan> PlanZbH1(const Planning& planning) {
   const auto line =
       std::make_shared<DeviceLine>(table, std::vector<std::vector<int>>{std::move(file)});
   Best best(planning);
-  const int64_t most =
-      planning.options.microbatches.value_or(std::min<int64_t>(4 * stages, planning.options.batch));
-  for (int64_t m = planning.options.microbatches.value_or(1); m <= most; m *= 2) {
-    for (const bool recompute : {false, true}) {
-      const auto costs = std::make_shared<StageCosts>(table, line, m);
-      Partition partition = FileOrderStages(planning, stages, costs->rows());
-      for (PartitionStage& stage : partition.stages) stage.recompute = recompute;
-      const Candidate candidate = StraightCandidate(costs, partition);
-      if (candidate.bound >= best.seconds()) break;
-      const PipeShape shape = ShapeOf(candidate, /*split=*/true);
-      if (!shape.HasRoom()) continue;
-      Plan plan =
-          PlanOf(candidate, "zb-h1", ZeroBubbleOrders(shape, "zb-h1", OrderMeasure::kMakespan));
-      plan.strategy = "zb-h1";
-      HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
-      if (outcome != Best::Outcome::kDoesNotFit) break;
-    }
-  }
+  const auto candidate_of = [&](int64_t m, bool recompute) {
+    const auto costs = std::make_shared<StageCosts>(table, line, m);
+    Partition partition = FileOrderStages(planning, stages, costs->rows());
+    for (PartitionStage& stage : partition.stages) stage.recompute = recompute;
+    return StraightCandidate(costs, partition);
+  };
+  CountTuning tuning;
+  tuning.usual = int64_t{4} * stages;
+  tuning.bound = [&](int64_t m) { return candidate_of(m, false).bound; };
+  tuning.attempt = [&](int64_t m) { return TryBoth(best, candidate_of, m); };
+  HEDDLE_RETURN_IF_ERROR(TuneMicrobatches(planning, tuning));
   return std::move(best).Take();
 }
 

@@ -5,69 +5,96 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "plan/family_bound.h"
+#include "plan/least_memory.h"
+#include "plan/microbatch_counts.h"
 #include "plan/sample_seconds.h"
 
 namespace heddle {
 namespace {
 
-// The part of all devices' memory that any plan needs at the end of forward: every activation that
-// backward reads, every parameter and its state, each at least once.
-double LeastFill(const Planning& planning, int64_t microbatches) {
-  const Graph& graph = planning.graph;
-  std::set<TensorId> kept;
-  for (const Op& op : graph.ops()) {
-    const bool backward = op.phase == Phase::kBackwardInput || op.phase == Phase::kBackwardWeight;
-    for (const Operand& input : op.inputs) {
-      if (backward && graph.tensor(input.tensor).role == Role::kActivation) {
-        kept.insert(input.tensor);
-      }
+// Devices that a plan may be on, and what they could do.
+struct DeviceSet {
+  double seconds = 0;    // of the whole batch, if all were busy all the time
+  double activations = 0;  // the largest part of a device's memory that a byte of activations and
+                           // weights takes, when they are divided by speed
+};
+
+DeviceSet SetOf(const Planning& planning, const NodeSet& nodes,
+                const std::vector<double>& sample_seconds) {
+  DeviceSet set;
+  double speed = 0;
+  const Cluster& cluster = *planning.cluster;
+  const auto speed_of = [&](DeviceId id) {
+    return 1 / sample_seconds[static_cast<size_t>(cluster.device(id).type)];
+  };
+  for (const size_t node : nodes) {
+    for (const DeviceId id : cluster.nodes()[node].devices) speed += speed_of(id);
+  }
+  for (const size_t node : nodes) {
+    for (const DeviceId id : cluster.nodes()[node].devices) {
+      const auto memory = static_cast<double>(cluster.type_of(id).memory.value);
+      set.activations = std::max(set.activations, speed_of(id) / speed / memory);
     }
   }
-  double activations = 0, weights = 0, memory = 0;
-  for (const TensorId id : kept) activations += static_cast<double>(graph.tensor(id).bytes().value);
-  for (const Tensor& tensor : graph.tensors()) {
-    const bool held = tensor.role == Role::kParameter || tensor.role == Role::kState;
-    if (held) weights += static_cast<double>(tensor.bytes().value);
-  }
-  for (int device = 0; device < planning.cluster->device_count(); ++device) {
-    memory += static_cast<double>(planning.type_of(device).memory.value);
-  }
-  return (activations / static_cast<double>(microbatches) + weights) / memory;
+  set.seconds = static_cast<double>(planning.options.batch) / speed;
+  return set;
 }
 
-bool Unequal(const Cluster& cluster) {
-  return std::any_of(cluster.devices().begin(), cluster.devices().end(), [&](const Device& device) {
-    return device.type != cluster.devices()[0].type;
-  });
-}
-
-// What the fastest node alone would compute at least, and nothing else.
-double OneNodeSeconds(const Planning& planning) {
-  const auto layers = LayerSampleSeconds(planning, planning.options.batch,
-                                         {&ChainLayer::forward, &ChainLayer::backward});
-  double most = 0;  // samples per second
-  for (const Node& node : planning.cluster->nodes()) {
-    double speed = 0;
-    for (const DeviceId id : node.devices) {
-      const auto& seconds = layers[static_cast<size_t>(planning.cluster->device(id).type)];
-      speed += 1 / std::accumulate(seconds.begin(), seconds.end(), 0.0);
+// Whether a number of microbatches is held up by memory: what devices would have if everything were
+// divided by their speed nearly fills one of them, so that it needs another division or fewer
+// samples at a time.
+class MemoryDecides {
+ public:
+  explicit MemoryDecides(const Planning& planning)
+      : least_(LeastMemoryOf(planning)), batch_(static_cast<double>(planning.options.batch)) {
+    std::vector<double> seconds;  // of a sample, by type
+    for (const auto& layers : LayerSampleSeconds(planning, planning.options.batch,
+                                                 {&ChainLayer::forward, &ChainLayer::backward})) {
+      seconds.push_back(std::accumulate(layers.begin(), layers.end(), 0.0));
     }
-    most = std::max(most, speed);
+    for (const NodeSet& nodes : NodeSets(*planning.cluster, planning.options.dtype)) {
+      sets_.push_back(SetOf(planning, nodes, seconds));
+    }
   }
-  return static_cast<double>(planning.options.batch) / most;
+
+  // For any set of devices that could be faster than what is known.
+  bool At(int64_t microbatches, double best_seconds) const {
+    constexpr double kTight = 0.4;
+    const double bytes = least_.With(batch_ / static_cast<double>(microbatches));
+    return std::any_of(sets_.begin(), sets_.end(), [&](const DeviceSet& set) {
+      return set.seconds < best_seconds && bytes * set.activations > kTight;
+    });
+  }
+
+ private:
+  LeastMemory least_;
+  double batch_;
+  std::vector<DeviceSet> sets_;
+};
+
+// All of one size: where a number does not divide the batch the next one that does.
+int64_t DividingCount(int64_t batch, int64_t count) {
+  count = std::min(count, batch);
+  while (batch % count != 0) ++count;
+  return count;
 }
 
 class PartSearch {
  public:
   PartSearch(const Planning& planning, const std::string& strategy, const ProgramFinder& find,
              Best& best)
-      : planning_(planning), strategy_(strategy), find_(find), best_(best) {}
+      : planning_(planning),
+        strategy_(strategy),
+        find_(find),
+        best_(best),
+        memory_decides_(planning) {}
 
   // What is found for so many microbatches. Says whether any of it fits.
   Result<bool> Try(int64_t microbatches) {
+    if (late()) return false;
     Result<std::vector<SpmdCandidate>> candidates = CandidatesFor(microbatches);
     if (!candidates.ok()) {
       if (candidates.error().kind != ErrorKind::kInfeasible) return candidates.error();
@@ -77,20 +104,30 @@ class PartSearch {
     return TryCandidates(std::move(candidates).value(), microbatches);
   }
 
-  // The most microbatches first: if even they need too much, so do fewer, and a search that finds
-  // nothing takes longest. Fewer are not worth a try where memory would be nearly full at best.
-  Status TrySeveral() {
-    constexpr int64_t kMost = 8;
-    constexpr double kNearlyFull = 0.75;
-    for (int64_t microbatches = kMost; microbatches > 1; microbatches /= 2) {
-      const bool hopeless =
-          microbatches < kMost && LeastFill(planning_, microbatches) > kNearlyFull;
-      if (planning_.options.batch % microbatches != 0 || hopeless) continue;
-      HEDDLE_ASSIGN(const bool fits, Try(microbatches));
-      if (!fits) break;
+  // The fewest that fit, by halves: what needs too much needs too much in fewer parts, too, and a
+  // search that finds nothing takes longest. Then more as long as memory decides and they help.
+  Status TryAll(const std::vector<int64_t>& counts) {
+    size_t first = 0, end = counts.size();  // the fewest that fit are in [first, end)
+    std::vector<bool> fits(counts.size(), false);
+    const auto fits_at = [&](size_t k) -> Status {
+      HEDDLE_ASSIGN(const bool fitting, Try(counts[k]));
+      fits[k] = fitting;
+      return Ok();
+    };
+    HEDDLE_RETURN_IF_ERROR(fits_at(0));
+    if (!fits[0] && end > 1) {
+      HEDDLE_RETURN_IF_ERROR(fits_at(end - 1));
+      if (!fits[end - 1]) return Ok();
+      for (first = 1, --end; first < end && !late();) {
+        const size_t middle = first + (end - first) / 2;
+        HEDDLE_RETURN_IF_ERROR(fits_at(middle));
+        (fits[middle] ? end : first) = fits[middle] ? middle : middle + 1;
+      }
     }
-    return Ok();
+    return Climb(counts, first + 1, fits);
   }
+
+  bool late() const { return planning_.options.deadline.passed(); }
 
   const std::optional<Error>& refused() const { return refused_; }
 
@@ -133,48 +170,68 @@ class PartSearch {
     return fits;
   }
 
+  // From counts[k] on, without those tried.
+  Status Climb(const std::vector<int64_t>& counts, size_t k, const std::vector<bool>& tried) {
+    constexpr int kInVain = 2;
+    int in_vain = 0;
+    for (; k < counts.size() && in_vain < kInVain && !late(); ++k) {
+      if (!memory_decides_.At(counts[k - 1], best_.seconds())) break;
+      const double before = best_.seconds();
+      const double bound = FamilyBound(planning_, /*divides_ops=*/true, counts[k]).value;
+      if (!tried[k] && bound < before) HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
+      in_vain = best_.seconds() < before ? 0 : in_vain + 1;
+    }
+    return Ok();
+  }
+
   const Planning& planning_;
   const std::string& strategy_;
   const ProgramFinder& find_;
   Best& best_;
+  MemoryDecides memory_decides_;
   std::optional<Error> refused_;
 };
+
+// Powers of two, each as the next divisor of the batch, that may fit at all and that can be
+// simulated: a program has every op of every microbatch.
+std::vector<int64_t> CountsFor(const Planning& planning) {
+  constexpr int64_t kMostWork = 4'000'000;  // ops on a device
+  const int64_t batch = planning.options.batch;
+  const LeastMemory least = LeastMemoryOf(planning);
+  const double memory = MemoryOfAll(planning);
+  const int64_t work = std::ssize(planning.graph.ops()) * planning.cluster->device_count();
+  std::vector<int64_t> counts;
+  for (const int64_t power : MicrobatchCounts(planning)) {
+    const int64_t count = DividingCount(batch, power);
+    if (!counts.empty() && counts.back() == count) continue;
+    const bool hopeless = least.With(static_cast<double>(batch / count)) > memory;
+    if (hopeless && count < batch) continue;
+    if (!counts.empty() && count * work > kMostWork) break;
+    counts.push_back(count);
+  }
+  return counts;
+}
 
 }  // namespace
 
 Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::string& strategy,
                                          const ProgramFinder& find, Best& best) {
-  const int64_t batch = planning.options.batch;
-  std::optional<int64_t> given = planning.options.microbatches;
-  if (given && batch % *given != 0) {
-    given = std::min(*given, batch);
-    while (batch % *given != 0) ++*given;
-    best.Note(fmt::format("{} microbatches: all of one size", *given));
-  }
+  if (const auto too_large = TooLargeForAll(planning, strategy, 1)) return too_large;
   PartSearch search(planning, strategy, find, best);
-  bool fits = false;
-  const double fill = LeastFill(planning, 1);
-  if (given || fill <= 1) {
-    HEDDLE_ASSIGN(fits, search.Try(given.value_or(1)));
+  if (const auto given = planning.options.microbatches) {
+    const int64_t count = DividingCount(planning.options.batch, *given);
+    if (count != *given) best.Note(fmt::format("{} microbatches: all of one size", count));
+    HEDDLE_RETURN_IF_ERROR(search.Try(count));
+    return search.refused();
   }
-  constexpr double kTight = 0.4;
-  if (!given && fits && fill > kTight && Unequal(*planning.cluster)) {
-    // It may fit at once only because fast devices have little: in parts it may be faster.
-    for (const int64_t microbatches : {2, 4}) {
-      if (batch % microbatches != 0) continue;
-      HEDDLE_RETURN_IF_ERROR(search.Try(microbatches));
+  HEDDLE_RETURN_IF_ERROR(search.TryAll(CountsFor(planning)));
+  for (int round = 0; round < kRefinements && best.microbatches() > 0; ++round) {
+    for (const int64_t count : CountsNear(planning, best.microbatches(), round)) {
+      const bool divides = planning.options.batch % count == 0;
+      if (divides && !planning.options.deadline.passed()) {
+        HEDDLE_RETURN_IF_ERROR(search.Try(count));
+      }
     }
-  } else if (!given && !fits) {
-    HEDDLE_RETURN_IF_ERROR(search.TrySeveral());
-  }
-  // On a slow network one node may be faster, whose memory the batch at once would not fit.
-  constexpr int64_t kParts = 8;
-  if (!given && fits && batch % kParts == 0 && planning.cluster->nodes().size() > 1 &&
-      OneNodeSeconds(planning) < best.seconds()) {
-    HEDDLE_RETURN_IF_ERROR(search.Try(kParts));
-  }
-  if (best.tried() == 0 && !search.refused()) {  // no number of microbatches divides the batch
-    HEDDLE_RETURN_IF_ERROR(search.Try(1));
   }
   return search.refused();
 }

@@ -1,9 +1,8 @@
 // How many parts the batch of an SPMD program is taken in, and the programs for it.
 //
-// One, as long as that fits. Where nothing does, memory is short on unequal devices, or one node
-// could be faster if it had the memory, 2, 4 or 8:
-// forward and backward for each, gradients add up. Or as many as the options say, and
-// more until they divide the batch: an SPMD program has microbatches of one size.
+// Forward and backward for each, gradients add up. One, as long as that leaves memory; otherwise
+// the fewest that fit and more while they are faster. Or as many as the options say, and more
+// until they divide the batch: an SPMD program has microbatches of one size.
 #pragma once
 
 #include <functional>

@@ -76,8 +76,8 @@ class SpmdPlanner {
   Result<std::vector<SpmdCandidate>> Run() {
     const Cluster& cluster = *planning_.cluster;
     for (const NodeSet& nodes : NodeSets(cluster, planning_.options.dtype)) {
-      PlanOn(FlatMesh(cluster, nodes));
-      if (HasNodeMesh(cluster, nodes)) PlanOn(NodeMesh(cluster, nodes));
+      if (!late()) PlanOn(FlatMesh(cluster, nodes));
+      if (!late() && HasNodeMesh(cluster, nodes)) PlanOn(NodeMesh(cluster, nodes));
     }
     KeepBest(0, most_plans_);
     AddFamilies(RatioStart::kEven);
@@ -98,6 +98,7 @@ class SpmdPlanner {
     std::vector<Found> tried;
     std::vector<SpmdMesh> meshes;
     for (const auto& [start, name] : kStarts) {
+      if (late() && !tried.empty()) break;
       const bool fits = std::any_of(tried.begin(), tried.end(),
                                     [](const Found& one) { return !one.solution.lack; });
       if (start == RatioStart::kMemory && fits) continue;
@@ -119,10 +120,10 @@ class SpmdPlanner {
   // Ratios for the program, a program for the ratios, and so on while that helps.
   void FitAlternately(Found& found) {
     constexpr int kMostRounds = 4;
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMostRounds && !late(); ++round) {
       bool better = false;
       for (size_t axis = 0; axis < kMeshAxes; ++axis) {
-        if (found.solution.mesh.places(axis) == 1) continue;
+        if (found.solution.mesh.places(axis) == 1 || late()) continue;
         const Result<AxisRatios> ratios =
             FitRatios(solver_.ProblemOn(found.solution.mesh), found.solution.plan,
                       found.solution.estimate, axis);
@@ -155,6 +156,7 @@ class SpmdPlanner {
 
   void AddFamily(SpmdFamily family, RatioStart start) {
     for (SpmdMesh& mesh : MeshesFor(family, planning_.graph, *planning_.cluster)) {
+      if (late()) break;
       const SpmdMesh even = mesh;
       SetRatios(*planning_.cluster, planning_.options.dtype, start, mesh);
       if (start != RatioStart::kEven && SameRatios(mesh, even)) continue;
@@ -180,9 +182,12 @@ class SpmdPlanner {
           {std::move(one.solution.plan), std::move(one.solution.estimate), std::move(one.how)});
     }
     if (!candidates.empty()) return candidates;
+    if (found_.empty()) return OutOfTime(strategy);
     const auto closest = std::min_element(found_.begin(), found_.end(), &Found::Better);
     return LackError(strategy, planning_, *closest->solution.lack);
   }
+
+  bool late() const { return planning_.options.deadline.passed(); }
 
   const Planning& planning_;
   SpmdSolver solver_;

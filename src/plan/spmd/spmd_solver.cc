@@ -45,7 +45,9 @@ SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const
       std::vector<double>(mesh.size(), first * std::pow(kRise, options.most_rises)), best.choices);
   std::vector<double> price(mesh.size(), 0);
   SpmdSolution last = best;
+  const Deadline& deadline = planning_.options.deadline;
   for (int rise = 0; rise < options.most_rises && !smallest.lack && last.lack; ++rise) {
+    if (deadline.passed()) break;
     for (size_t place = 0; place < price.size(); ++place) {
       const Bytes room = planning_.cluster->type_of(mesh.device(place)).memory;
       if (last.estimate.peak[place] > room) price[place] = std::max(first, price[place] * kRise);
