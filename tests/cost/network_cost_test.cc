@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -336,17 +335,15 @@ TEST(CollectiveTest, CheapestChoosesBySize) {
   EXPECT_EQ(cheapest(mesh, Kind::kAllReduce, {Bytes{0}}), Algorithm::kRing);  // a tie
 }
 
-TEST(CollectiveTest, AThousandMembersAreFast) {
+TEST(CollectiveTest, AThousandMembers) {
   const Cluster cluster =
       LoadCluster(HEDDLE_SOURCE_DIR "/examples/clusters/fat-tree-1024.toml").value();
   const std::vector<DeviceId> group = First(1024);
   const std::vector<Bytes> whole = Megabytes({1024});
-  const auto start = std::chrono::steady_clock::now();
   const CommCost ring = CostOf(cluster, Kind::kAllReduce, Algorithm::kRing, group, whole);
   const CommCost two = CostOf(cluster, Kind::kAllReduce, Algorithm::kHierarchical, group, whole);
-  CostOf(cluster, Kind::kAllReduce, Algorithm::kTree, group, whole);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 0.5);  // about 5 ms optimised; sanitizers are slow
+  const CommCost tree = CostOf(cluster, Kind::kAllReduce, Algorithm::kTree, group, whole);
+  EXPECT_LT(tree.latency, ring.latency);
   // Ring: 2046 phases of 1 MB over 25 GB/s, of which the longest hop takes 3 + 2 + 2 + 3 us.
   ExpectMicros(ring, 20460, 2046 * (10 + 40));
   // Two levels: 14 phases of 128 MB over 85 GB/s; 254 of 8 lanes of 1 MB over a node's 25 GB/s.

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "support/profiles.h"
+
 namespace heddle {
 namespace {
 
@@ -119,11 +121,9 @@ TEST(LayerProfileTest, RefusesNumbersThatNothingTakes) {
               HasSubstr("forward_compute_time"));
 }
 
-TEST(LayerProfileTest, PublishedProfiles) {
-  const std::filesystem::path folder = HEDDLE_SOURCE_DIR "/../shared/data/profiles";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no published profiles in " << folder;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const auto profile = LoadLayerProfile(entry.path());
+TEST(LayerProfileTest, OursAndPublishedProfiles) {
+  for (const std::filesystem::path& path : AllProfiles()) {
+    const auto profile = LoadLayerProfile(path);
     ASSERT_TRUE(profile.ok()) << profile.error().ToString();
     EXPECT_GT(profile.value().layers.size(), 20U);
     EXPECT_GE(profile.value().edges.size() + 3, profile.value().layers.size());

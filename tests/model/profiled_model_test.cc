@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model/layer_chain.h"
+#include "support/profiles.h"
 
 namespace heddle {
 namespace {
@@ -124,18 +125,15 @@ TEST(ProfiledModelTest, BuildModelReadsFiles) {
               HasSubstr("no/such"));
 }
 
-TEST(ProfiledModelTest, PublishedProfilesKeepTheirTimes) {
-  const std::filesystem::path folder = HEDDLE_SOURCE_DIR "/../shared/data/profiles";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no published profiles in " << folder;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const LayerProfile profile = LoadLayerProfile(entry.path()).value();
-    const Graph graph =
-        BuildModel(entry.path().string(), {.batch = 64, .profile_batch = 32}).value();
+TEST(ProfiledModelTest, OursAndPublishedProfilesKeepTheirTimes) {
+  for (const std::filesystem::path& path : AllProfiles()) {
+    const LayerProfile profile = LoadLayerProfile(path).value();
+    const Graph graph = BuildModel(path.string(), {.batch = 64, .profile_batch = 32}).value();
     double backward = 0;
     for (const ProfiledLayer& layer : profile.layers) backward += layer.backward.value;
     EXPECT_NEAR(Seconds1(graph, Phase::kBackwardInput) + Seconds1(graph, Phase::kBackwardWeight),
                 backward, 1e-9)
-        << entry.path();
+        << path;
     EXPECT_EQ(ChainOf(graph).layers.size(), profile.layers.size());
   }
 }

@@ -7,6 +7,9 @@
 #include "zoo_text.h"
 
 namespace heddle {
+
+static void PrintTo(const ZooEntry& entry, std::ostream* out) { *out << entry.name; }
+
 namespace {
 
 std::string SpecOf(const std::string& name, const ModelParameters& values) {

@@ -8,6 +8,7 @@
 #include "base/json_field.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/planning.h"
+#include "support/profiles.h"
 
 namespace heddle {
 namespace {
@@ -89,17 +90,15 @@ TEST(ProfiledPlanningTest, PlansCarryWhatTheirTimesWereMeasuredWith) {
   EXPECT_EQ(again.model_hash, planning.graph.ContentHash());
 }
 
-// Every planner's plan of every published profile lowers, checks and simulates (Evaluate says so).
-TEST(ProfiledPlanningTest, PublishedProfiles) {
-  const std::filesystem::path folder = HEDDLE_SOURCE_DIR "/../shared/data/profiles";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no published profiles in " << folder;
+// Every planner's plan of every profile, ours and published, lowers, checks and simulates (Evaluate
+// says so).
+TEST(ProfiledPlanningTest, OursAndPublishedProfiles) {
   const Cluster cluster = ClusterOf("v100", "a100");
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const Planning planning =
-        Planning::Make(OptionsFor(entry.path(), 64), cluster, nullptr).value();
+  for (const std::filesystem::path& path : AllProfiles()) {
+    const Planning planning = Planning::Make(OptionsFor(path, 64), cluster, nullptr).value();
     for (const auto planner : {&PlanDataParallel, &PlanGpipe, &PlanOneForwardOneBackward}) {
       const auto plan = planner(planning);
-      ASSERT_TRUE(plan.ok()) << entry.path() << ": " << plan.error().ToString();
+      ASSERT_TRUE(plan.ok()) << path << ": " << plan.error().ToString();
       EXPECT_LE(plan.value().estimate.schedule_bound_seconds,
                 plan.value().estimate.iteration_seconds * (1 + 1e-9));
     }

@@ -64,8 +64,10 @@ class Gate:
         assert self._door.heddle_share_join(self._seat, b"gate", 0, 1, 0, 0, patience) == 0
         assert self._door.heddle_share_begin_turn(self._seat) == 0
 
-    def open_for(self, jobs):
-        while self._door.heddle_share_jobs(self._seat) < jobs + 1:
+    def open_for(self, *jobs):
+        while self._door.heddle_share_jobs(self._seat) < len(jobs) + 1:
+            for job in jobs:
+                assert all(process.poll() is None for process in job.processes), job.errors()
             time.sleep(0.02)
         self._door.heddle_share_close(self._seat)
 
@@ -109,7 +111,7 @@ class ShareTest(unittest.TestCase):
             self.end_well(job)
         gate = Gate(self.share)
         jobs = {name: self.start_shared(name, 2, *options[name]) for name in options}
-        gate.open_for(2)
+        gate.open_for(*jobs.values())
         for name, job in jobs.items():
             self.end_well(job)
             self.assert_same_hashes(job, alone[name], int(options[name][1]))
@@ -132,13 +134,9 @@ class ShareTest(unittest.TestCase):
         self.end_well(alone)
         gate = Gate(self.share)
         other = self.start_shared("other", 2, "--steps", str(steps))
-        killed = self.start_shared("killed", 2, "--steps", "100000", "--seed", "3")
-        gate.open_for(2)
-        while len(killed.lines(1)) < 10:
-            self.assertIsNone(killed.processes[1].poll(), killed.errors(1))
-            time.sleep(0.005)
-        self.assertLess(len(other.lines(0)), steps)
-        killed.processes[1].send_signal(signal.SIGKILL)
+        killed = self.start_shared("killed", 2, "--steps", "100000", "--seed", "3", "--die-at", "10")
+        gate.open_for(other, killed)
+        self.assertEqual(killed.processes[1].wait(), -signal.SIGKILL, killed.errors(1))
         self.assertNotEqual(killed.processes[0].wait(), 0)
         died = f"job killed: was struck from the share: rank 1 (process {killed.processes[1].pid}) died"
         self.assertIn(died, killed.errors(0))

@@ -7,6 +7,7 @@ of its parameters after every step.
 import argparse
 import hashlib
 import os
+import signal
 
 import torch
 import torch.distributed as dist
@@ -29,6 +30,7 @@ def arguments():
     parser.add_argument("--compress", action="store_true")
     parser.add_argument("--evaluate", action="store_true")
     parser.add_argument("--fail-at", type=int, default=-1)
+    parser.add_argument("--die-at", type=int, default=-1)
     return parser.parse_args()
 
 
@@ -78,6 +80,8 @@ def train(rank, options):
             print(step, hash_of(model), file=out)
             if step == options.fail_at and rank == 1:
                 raise ValueError("no more data")
+            if step == options.die_at and rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run(rank, ranks, options):

@@ -28,13 +28,20 @@ class World {
 using Groups = std::vector<std::vector<int32_t>>;
 using MakeWorld = std::function<std::unique_ptr<World>(int devices, const Groups& groups)>;
 
+struct WorldKind {
+  std::string name;
+  MakeWorld make;
+};
+
+inline void PrintTo(const WorldKind& kind, std::ostream* out) { *out << kind.name; }
+
 // What every communicator must do.
-class CommunicatorTest : public testing::TestWithParam<std::pair<std::string, MakeWorld>> {
+class CommunicatorTest : public testing::TestWithParam<WorldKind> {
  protected:
   // Runs one function per device, each on a thread of its own.
   void OnDevices(const Groups& groups, int count,
                  const std::function<void(int, Communicator&)>& function) {
-    const auto world = GetParam().second(count, groups);
+    const auto world = GetParam().make(count, groups);
     std::vector<std::thread> threads;
     for (int d = 0; d < count; ++d) {
       threads.emplace_back([&, d] {

@@ -16,11 +16,12 @@ class LocalWorld final : public World {
   LocalExchange exchange_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Local, CommunicatorTest,
-    testing::Values(std::pair<std::string, MakeWorld>(
-        "threads", [](int, const Groups& groups) { return std::make_unique<LocalWorld>(groups); })),
-    [](const auto& kind) { return kind.param.first; });
+INSTANTIATE_TEST_SUITE_P(Local, CommunicatorTest,
+                         testing::Values(WorldKind{"threads",
+                                                   [](int, const Groups& groups) {
+                                                     return std::make_unique<LocalWorld>(groups);
+                                                   }}),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST(LocalCommunicatorTest, AbandonReleasesThoseWhoWait) {
   LocalExchange exchange({});

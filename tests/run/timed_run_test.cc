@@ -65,8 +65,7 @@ TEST(TimedRunTest, ComputesAndMessagesTakeTheirModelledTime) {
   const auto result = RunTimed(program.value(), emulation, {.steps = 1, .dilation = 3});
   ASSERT_TRUE(result.ok()) << result.error().ToString();
   ASSERT_EQ(result.value().seconds.size(), 1U);
-  EXPECT_GE(result.value().seconds[0], 0.0299);
-  EXPECT_LT(result.value().seconds[0], 0.06);  // a busy machine oversleeps
+  EXPECT_GE(result.value().seconds[0], 0.0299);  // a busy machine oversleeps
   EXPECT_EQ(result.value().timeline.source, "emulated");
   EXPECT_EQ(result.value().timeline.events.size(), 2U);
   EXPECT_TRUE(Validate(result.value().timeline).ok());

@@ -2,6 +2,9 @@
 #include "simulated.h"
 
 namespace heddle {
+
+static void PrintTo(LinkModel links, std::ostream* out) { *out << NameOf(links); }
+
 namespace {
 
 constexpr double kMs = 1e-3;

@@ -57,12 +57,19 @@ class Background {
   }
   std::vector<pid_t> Children() const { return ChildrenOf(pid_); }
 
-  // Once there are so many; as many as there are if it ends before, or after a minute.
-  std::vector<pid_t> AwaitChildren(size_t count) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (Children().size() < count && Exists(pid_) && std::chrono::steady_clock::now() < end) {
+  // Until it holds, however long that takes; false if the process ends before.
+  template <class Condition>
+  bool Await(const Condition& holds) const {
+    while (!holds()) {
+      if (!Exists(pid_)) return holds();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
+    return true;
+  }
+
+  // Once there are so many; as many as there are if it ends before.
+  std::vector<pid_t> AwaitChildren(size_t count) const {
+    Await([&] { return Children().size() >= count; });
     return Children();
   }
 

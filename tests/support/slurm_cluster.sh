@@ -36,13 +36,18 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 }
 
+# However long it takes, as long as the daemons run.
 wait_until_idle() {
-  for _ in $(seq 100); do
-    if [[ $(sinfo --noheader --format=%t --states=idle --Node 2> /dev/null | wc -l) == 4 ]]; then return; fi
+  local daemon
+  until [[ $(sinfo --noheader --format=%t --states=idle --Node 2> /dev/null | wc -l) == 4 ]]; do
+    for daemon in "$folder"/slurm*.pid; do
+      if [[ -s $daemon ]] && ! kill -0 "$(cat "$daemon")" 2> /dev/null; then
+        tail -n 20 "$folder"/*.log >&2
+        return 1
+      fi
+    done
     sleep 0.2
   done
-  tail -n 20 "$folder"/*.log >&2
-  return 1
 }
 
 case $verb in

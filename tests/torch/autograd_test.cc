@@ -70,6 +70,11 @@ struct Case {
   double clip = 0;
 };
 
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.model << ", " << NameOf(one.optimizer);
+  if (one.clip > 0) *out << ", clipped to " << one.clip;
+}
+
 std::unique_ptr<torch::optim::Optimizer> OracleOf(Optimizer optimizer, double rate,
                                                   const std::vector<at::Tensor>& list) {
   switch (optimizer) {

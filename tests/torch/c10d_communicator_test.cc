@@ -25,12 +25,12 @@ class C10dWorld final : public World {
 };
 
 INSTANTIATE_TEST_SUITE_P(C10d, CommunicatorTest,
-                         testing::Values(std::pair<std::string, MakeWorld>(
-                             "gloo",
-                             [](int devices, const Groups& groups) {
-                               return std::make_unique<C10dWorld>(devices, groups, false);
-                             })),
-                         [](const auto& kind) { return kind.param.first; });
+                         testing::Values(WorldKind{"gloo",
+                                                   [](int devices, const Groups& groups) {
+                                                     return std::make_unique<C10dWorld>(
+                                                         devices, groups, false);
+                                                   }}),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST(C10dCommunicatorTest, TheLibrarysOwnAllReduce) {
   C10dWorld world(2, {{0, 1}}, /*native=*/true);

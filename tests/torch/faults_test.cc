@@ -68,11 +68,8 @@ TEST(ProcessRunTest, AnyDeviceMayDieAtAnyMoment) {
     ASSERT_EQ(devices.size(), 4U);
     const size_t victim = random() % 4;
     const bool stops = round % 7 == 6;
-    const auto start = std::chrono::steady_clock::now();
     kill(devices[victim], stops ? SIGSTOP : SIGKILL);
     EXPECT_EQ(background.Wait(), 5);
-    const std::chrono::duration<double> named_within = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(named_within.count(), 10) << "round " << round << ": " << background.err();
     EXPECT_THAT(background.err(), HasSubstr("device " + std::to_string(victim) + " ("))
         << background.err();
     EXPECT_THAT(background.err(),
@@ -91,9 +88,7 @@ TEST(ProcessRunTest, GoesOnAfterADeathAsIfNothingHadHappened) {
   const std::string plan = MakePlanFile(folder, "1f1b");
   const std::string run = folder / "run";
   Background background("run " + plan + " --steps 100000 --save-every 3 --dir " + run, folder);
-  while (ListCheckpoints(run).empty()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  ASSERT_TRUE(background.Await([&] { return !ListCheckpoints(run).empty(); })) << background.err();
   kill(background.Children()[1], SIGKILL);
   EXPECT_EQ(background.Wait(), 5);
   const int64_t saved = LoadCheckpoint(LatestCheckpoint(run).value()).value().info.step;
@@ -107,22 +102,26 @@ TEST(ProcessRunTest, ElasticGoesOnWithoutTheLostDevice) {
   const ScratchFolder folder;
   const std::string plan = MakePlanFile(folder, "1f1b");
   const std::string run = folder / "run";
-  const std::string steps = " --json --steps 60 ";
-  Background background("run " + plan + steps + "--elastic --save-every 5 --keep 1000 --dir " + run,
-                        folder);
-  while (ListCheckpoints(run).size() < 3) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  Background background(
+      "run " + plan + " --json --steps 100000 --elastic --save-every 5 --keep 100000 --dir " + run,
+      folder);
+  const auto saved = [&] { return ListCheckpoints(run).size(); };
+  ASSERT_TRUE(background.Await([&] { return saved() >= 3; })) << background.err();
   kill(background.Children()[2], SIGKILL);
-  EXPECT_EQ(background.Wait(), 0) << background.err();
+  const std::string on = "1f1b on 3 devices, on from " + run;
+  ASSERT_TRUE(background.Await([&] { return background.err().find(on) != std::string::npos; }))
+      << background.err();
   EXPECT_THAT(background.err(), HasSubstr("device 2 ("));
-  EXPECT_THAT(background.err(), HasSubstr("1f1b on 3 devices, on from " + run));
+  const size_t before = saved();
+  ASSERT_TRUE(background.Await([&] { return saved() > before; })) << background.err();
+  background.Signal(SIGINT);
+  EXPECT_EQ(background.Wait(), 0) << background.err();
   const Json json = ParseJson(background.out(), "run").value();
-  EXPECT_EQ(json["steps"], 60);
   const std::string from =
       run + "/checkpoints/step-" + fmt::format("{:08}", json["first_step"].get<int64_t>());
-  EXPECT_EQ(json["parameter_hash"], HashOfRun(run + "/plan.json" + steps + "--resume " + from +
-                                              " --dir " + (folder / "by-hand")));
+  EXPECT_EQ(json["parameter_hash"],
+            HashOfRun(fmt::format("{}/plan.json --steps {} --resume {} --dir {}", run,
+                                  json["steps"].get<int64_t>(), from, folder / "by-hand")));
 }
 
 TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {
@@ -131,9 +130,8 @@ TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {
     const std::string run = folder / ("run" + std::to_string(signal));
     Background background("run " + MakePlanFile(folder, "1f1b") + " --steps 100000 --dir " + run,
                           folder);
-    while (!std::filesystem::exists(run + "/log.jsonl")) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    ASSERT_TRUE(background.Await([&] { return std::filesystem::exists(run + "/log.jsonl"); }))
+        << background.err();
     background.Signal(signal);
     EXPECT_EQ(background.Wait(), 0) << background.err();
     EXPECT_THAT(background.out(), HasSubstr("interrupted"));

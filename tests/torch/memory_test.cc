@@ -20,6 +20,8 @@ struct MemoryCase {
   int64_t batch, microbatches;
 };
 
+void PrintTo(const MemoryCase& one, std::ostream* out) { *out << one.name; }
+
 class MemoryTest : public testing::TestWithParam<MemoryCase> {};
 
 TEST_P(MemoryTest, TheAllocatorSeesWhatTheCheckerStates) {

@@ -23,13 +23,13 @@ using testing::HasSubstr;
 class ShareStrategies : public testing::Test {
  protected:
   // One job for each, called a, b, c …; lines of the jobs file.
-  std::string Jobs(const std::vector<std::string>& lines) {
+  std::string Jobs(const std::vector<std::string>& lines, int steps = 16) {
     EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kShareCluster).ok());
     std::string text = "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n";
     for (size_t k = 0; k < lines.size(); ++k) {
       text += std::string("[[job]]\nname = \"") + static_cast<char>('a' + k) +
               "\"\nmodel = \"mlp?layers=4&hidden=48&inputs=" + std::to_string(32 + 8 * k) +
-              "\"\nbatch = 64\nsteps = 16\n" + lines[k] + "\n";
+              "\"\nbatch = 64\nsteps = " + std::to_string(steps) + "\n" + lines[k] + "\n";
     }
     EXPECT_TRUE(WriteFile(folder_ / "jobs.toml", text).ok());
     return folder_ / "jobs.toml";
@@ -78,8 +78,6 @@ TEST_F(ShareStrategies, AnEmulatedNetworkGivesOutTickets) {
   EXPECT_TRUE(json["emulated"]);
   // Forward, backward and update of one device, and its messages: at least that many.
   EXPECT_GT(json["deadlines"].get<int64_t>(), 16 * 4);
-  // Nothing is faster than the model allows, however busy this machine is.
-  for (const Json& job : json["jobs"]) EXPECT_GE(job["slowdown"].get<double>(), 0.95);
 }
 
 TEST_F(ShareStrategies, TogetherOnAnEmulatedNetwork) {
@@ -115,16 +113,13 @@ TEST_F(ShareStrategies, AnSpmdJobJoinsAPipelineLater) {
   const Json alone = Run(three, "");
   EXPECT_TRUE(alone["hashes_equal"]);
   const std::string directory = folder_ / "joined";
-  const std::string jobs = Jobs({three[0], three[1]});
-  Background share(
-      "share " + jobs + " --run --one-group --no-serial --emulate --dilate 60 --dir " + directory,
-      folder_);
-  while (!std::filesystem::exists(directory + "/share.json")) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const std::string jobs = Jobs({three[0], three[1]}, 1'000'000);  // until the test is over
+  Background share("share " + jobs + " --run --one-group --no-serial --dir " + directory, folder_);
+  ASSERT_TRUE(share.Await([&] { return std::filesystem::exists(directory + "/share.json"); }))
+      << share.err();
   const Ran joined = RunHeddle("share " + Jobs(three) + " --attach c --dir " + directory);
   EXPECT_EQ(joined.exit_code, 0) << joined.err << share.err();
-  EXPECT_EQ(share.Wait(), 0) << share.err();
+  EXPECT_GE(share.Children().size(), 2U) << "the others go on";
   for (const int rank : {0, 1}) {
     EXPECT_EQ(ShareNotes(directory, "shared", "c", rank)["hashes"],
               ShareNotes(folder_ / "run", "alone", "c", rank)["hashes"]);

@@ -22,6 +22,8 @@ struct Model {
   const char* spec;
 };
 
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
 constexpr Model kModels[] = {
     {"vgg", "vgg19?width=4&hidden=32&image=32&classes=10"},
     {"vit", "vit?layers=1&hidden=32&heads=4&image=16&patch=4&classes=10&dropout=10"},

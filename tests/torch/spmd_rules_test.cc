@@ -21,6 +21,8 @@ struct Family {
   const char* model;
 };
 
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+
 // What one device has of a tensor.
 at::Tensor PartOf(const at::Tensor& whole, const ShardState& state, const std::vector<Range>& parts,
                   size_t device) {

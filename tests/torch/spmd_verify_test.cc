@@ -137,6 +137,8 @@ struct Family {
   const char* model;
 };
 
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+
 class SpmdFamilyTest : public testing::TestWithParam<Family> {};
 
 // Statistics of the batch are synchronised, whatever the shares.

@@ -46,8 +46,8 @@ namespace {
 class DirectTraining {
  public:
   DirectTraining(const Graph& graph, const TrainOptions& options, const NormalisationGroups& groups,
-                 const std::vector<LayerAge>& ages)
-      : g_(graph), options_(options), groups_(groups), ages_(ages) {
+                 const std::vector<LayerAge>& ages, Rounding* rounding)
+      : g_(graph), options_(options), groups_(groups), ages_(ages), rounding_(rounding) {
     for (const Parameter& parameter : graph.parameters()) {
       kept_[parameter.tensor] = InitialTensor(graph, parameter.tensor, options);
       for (const TensorId state : parameter.states) {
@@ -86,7 +86,7 @@ class DirectTraining {
     context_.dtype = ScalarOf(options_.dtype);
     double loss = 0;
     for (const Op& op : g_.ops()) {
-      const std::vector<at::Tensor> outputs = Run(op);
+      const std::vector<at::Tensor> outputs = rounding_ != nullptr ? RunOff(op) : Run(op);
       for (size_t o = 0; o < outputs.size(); ++o) {
         const TensorId id = op.outputs[o].tensor;
         const bool sums = values_.contains(id);  // a tied weight's gradient
@@ -104,6 +104,7 @@ class DirectTraining {
     for (const auto& [id, first] : all[0].kept_) {
       at::Tensor mean = at::zeros_like(first);
       for (size_t r = 0; r < all.size(); ++r) mean.add_(all[r].kept_.at(id), shares[r]);
+      if (Rounding* rounding = all[0].rounding_) rounding->Disturb(mean, rounding->Once());
       for (DirectTraining& one : all) one.kept_.at(id).copy_(mean);
     }
   }
@@ -136,6 +137,32 @@ class DirectTraining {
   std::vector<at::Tensor> Run(const Op& op) {
     std::vector<at::Tensor> inputs;
     for (const Operand& input : op.inputs) inputs.push_back(InputOf(op, input.tensor));
+    return Run(op, inputs);
+  }
+
+  // The same, with operands that are off by what rounding does to them.
+  std::vector<at::Tensor> RunOff(const Op& op) {
+    if (op.phase == Phase::kUpdate && op.kind != OpKind::kSquareSum) return UpdateOff(op);
+    const Rounding::Error error = rounding_->Of(op);
+    std::vector<at::Tensor> inputs;
+    for (const Operand& input : op.inputs) {
+      inputs.push_back(rounding_->Disturbed(InputOf(op, input.tensor), error));
+    }
+    std::vector<at::Tensor> outputs = Run(op, inputs);
+    for (at::Tensor& output : outputs) rounding_->Disturb(output, error);
+    return outputs;
+  }
+
+  // An update writes to its operands; all read the same norm.
+  std::vector<at::Tensor> UpdateOff(const Op& op) {
+    for (const Operand& input : op.inputs) {
+      if (input.tensor == g_.clip_norm()) continue;
+      rounding_->Disturb(values_.at(input.tensor), rounding_->Once());
+    }
+    return Run(op);
+  }
+
+  std::vector<at::Tensor> Run(const Op& op, const std::vector<at::Tensor>& inputs) {
     const auto per_group = [&](const Operand& operand) { return PerGroup(operand); };
     const bool grouped = std::any_of(op.inputs.begin(), op.inputs.end(), per_group) ||
                          std::any_of(op.outputs.begin(), op.outputs.end(), per_group);
@@ -173,6 +200,7 @@ class DirectTraining {
   const NormalisationGroups& groups_;
   const std::vector<LayerAge>& ages_;
   std::map<TensorId, std::vector<at::Tensor>> versions_;  // by step: before its update
+  Rounding* rounding_;                                    // or null
   KernelContext context_;
   std::map<TensorId, at::Tensor> kept_, values_;
 };
@@ -180,8 +208,9 @@ class DirectTraining {
 }  // namespace
 
 Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t steps,
-                      const NormalisationGroups& groups, const std::vector<LayerAge>& ages) {
-  DirectTraining training(graph, options, groups, ages);
+                      const NormalisationGroups& groups, const std::vector<LayerAge>& ages,
+                      Rounding* rounding) {
+  DirectTraining training(graph, options, groups, ages, rounding);
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
     losses.push_back(training.Step({step, step, step, 0}));
@@ -192,13 +221,14 @@ Trained TrainDirectly(const Graph& graph, const TrainOptions& options, int64_t s
 }
 
 std::vector<Trained> TrainLocally(const Graph& graph, const TrainOptions& options, int64_t rounds,
-                                  const NormalisationGroups& groups, const LocalPlan& local) {
+                                  const NormalisationGroups& groups, const LocalPlan& local,
+                                  Rounding* rounding) {
   const auto replicas = local.steps.size();
   const std::vector<LayerAge> ages;
   std::vector<DirectTraining> all;
   std::vector<double> shares;
   for (const int64_t steps : local.steps) {
-    all.emplace_back(graph, options, groups, ages);
+    all.emplace_back(graph, options, groups, ages, rounding);
     shares.push_back(static_cast<double>(steps) / static_cast<double>(local.updates()));
   }
   const std::vector<LocalUpdate> turns = UpdatesInTurn(local);

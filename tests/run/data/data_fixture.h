@@ -76,13 +76,14 @@ inline std::string Refusal(const std::string& spec, const Graph& graph,
   return data.error().ToString();
 }
 
+// Data of others, which are no part of heddle: see docs/data.md.
 inline std::string SharedData(const std::string& name) {
   return std::string(HEDDLE_SOURCE_DIR) + "/../shared/data/" + name;
 }
 
-// For data that is not part of the product: `if (!std::filesystem::exists(path))
-// HEDDLE_SKIP(path);`
-#define HEDDLE_SKIP(path) \
-  GTEST_SKIP() << (path) << " is not there: data of others, see docs/data.md"
+// Ours, which are.
+inline std::string OwnData(const std::string& name) {
+  return std::string(HEDDLE_SOURCE_DIR) + "/tests/data/" + name;
+}
 
 }  // namespace heddle

@@ -128,18 +128,29 @@ RC_GTEST_PROP(TextDataProperty, StreamsByPosition, ()) {
                                     static_cast<size_t>(data.validation_samples() * length)));
 }
 
-TEST(TextDataTest, Shakespeare) {
-  const std::string path = SharedData("tinyshakespeare.txt");
-  if (!std::filesystem::exists(path)) HEDDLE_SKIP(path);
+struct Text {
+  std::string path;
+  int64_t windows;
+  std::string says;
+};
+
+// A text of ours, and a long one of others where it is there.
+TEST(TextDataTest, WindowsOfAText) {
+  const Text texts[] = {
+      {OwnData("loom.txt"), 15, "1,144 bytes, windows of 64: 15 to train on, 2 held out"},
+      {SharedData("tinyshakespeare.txt"), 15685,
+       "1,115,394 bytes, windows of 64: 15,685 to train on, 1,743 held out"}};
   const Graph graph = ModelOf("tiny-gpt?vocab=128", 16);
-  const auto data = Opened("text:" + path, graph);
-  ASSERT_NE(data, nullptr);
-  EXPECT_THAT(data->Describe(), HasSubstr("1,115,394 bytes, windows of 64: 15,685 to train on, "
-                                          "1,743 held out"));
-  const std::string contents = ReadFile(path).value();
-  const int64_t window = SampleAt(12345, 15685, 1);
-  EXPECT_EQ(AsText(data->Train(InputOf(graph, "targets"), 12345, 1)),
-            contents.substr(static_cast<size_t>(window * 64 + 1), 64));
+  for (const Text& text : texts) {
+    if (!std::filesystem::exists(text.path)) continue;
+    const auto data = Opened("text:" + text.path, graph);
+    ASSERT_NE(data, nullptr);
+    EXPECT_THAT(data->Describe(), HasSubstr(text.says));
+    const std::string contents = ReadFile(text.path).value();
+    const int64_t window = SampleAt(12345, text.windows, 1);
+    EXPECT_EQ(AsText(data->Train(InputOf(graph, "targets"), 12345, 1)),
+              contents.substr(static_cast<size_t>(window * 64 + 1), 64));
+  }
 }
 
 }  // namespace

@@ -14,6 +14,13 @@ Status Live(Board board, int32_t job) {
   return Ok();
 }
 
+// The promise, as what it is made of: a stopped rank is noticed and, if its job says nothing by
+// then, ended within 2 s. What the machine adds is not the supervisor's.
+TEST(Supervisor, AStoppedRankHoldsTheOthersUpForLessThanTwoSeconds) {
+  const Supervisor::Options options;
+  EXPECT_LE(options.silence + options.grace, std::chrono::seconds(2));
+}
+
 TEST(Supervisor, WhoIsNeverReadyDoesNotHoldUpTheOthers) {
   Board board = Board::Create({TurnOrder::kRotation, {0}}).value();
   Supervisor::Options options;

@@ -325,15 +325,15 @@ TEST_F(CheckpointTest, WritersTakeTurns) {
   EXPECT_THAT(Names(), ElementsAre("step-00000001", "step-00000002"));
 }
 
-// A writer that saves, replaces and prunes is killed at any moment: whatever is called step-*
-// loads.
+// A writer that saves, replaces and prunes is killed at any moment, until one was at work: whatever
+// is called step-* loads.
 TEST_F(CheckpointTest, KilledWritersLeaveOnlyWholeCheckpoints) {
   constexpr int kKills = 30;
   std::mt19937 random(1);
   std::uniform_int_distribution<useconds_t> moment(0, 30000);
   size_t loaded = 0;
   size_t left_behind = 0;
-  for (int kill = 0; kill < kKills; ++kill) {
+  for (int kill = 0; kill < kKills || loaded == 0 || left_behind == 0; ++kill) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     const pid_t child = ::fork();
@@ -363,8 +363,6 @@ TEST_F(CheckpointTest, KilledWritersLeaveOnlyWholeCheckpoints) {
     }
     for (const std::string& name : Names()) left_behind += name.starts_with(".") ? 1 : 0;
   }
-  EXPECT_GT(loaded, 0U);
-  EXPECT_GT(left_behind, 0U) << "no writer was killed at work: the test tests nothing";
   Save(1000000);
   for (const std::string& name : Names()) EXPECT_THAT(name, Not(testing::StartsWith(".")));
 }
