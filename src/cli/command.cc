@@ -12,6 +12,7 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "cli/option_rules.h"
+#include "cli/profile_fit.h"
 #include "cli/unknown_option.h"
 
 namespace heddle {
@@ -229,6 +230,7 @@ Result<PlanInputs> LoadInputs(const PlanFlags& flags) {
   HEDDLE_ASSIGN(Cluster cluster, LoadCluster(flags.cluster));
   inputs.cluster = std::make_unique<Cluster>(std::move(cluster));
   HEDDLE_ASSIGN(inputs.profile, LoadOptionalProfile(flags.profile));
+  HEDDLE_RETURN_IF_ERROR(CheckProfileIsOf(*inputs.cluster, inputs.profile.get(), flags.profile));
   HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *inputs.cluster, inputs.profile.get()));
   inputs.planning = std::make_unique<Planning>(std::move(planning));
   return inputs;

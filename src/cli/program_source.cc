@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "cli/profile_fit.h"
 #include "program/lower/lower.h"
 #include "program/text/program_text.h"
 
@@ -71,6 +72,8 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
     if (!flags.cluster.empty()) {
       HEDDLE_ASSIGN(source.match, MoveToCluster(flags.cluster, source.loaded));
     }
+    HEDDLE_RETURN_IF_ERROR(
+        CheckProfileIsOf(*source.loaded.cluster, source.profile.get(), flags.profile));
     HEDDLE_ASSIGN(source.program, LowerPlan(source.loaded.plan, source.loaded.planning->graph));
     return source;
   }
@@ -89,6 +92,7 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   if (source.profile != nullptr && source.graph == nullptr) {
     return Usage("--profile has no effect with a Program that names no model", "leave it out");
   }
+  HEDDLE_RETURN_IF_ERROR(CheckProfileIsOf(*source.cluster, source.profile.get(), flags.profile));
   return source;
 }
 

@@ -25,7 +25,9 @@ CLI::Validator NumberThat(std::function<bool(double)> is_allowed, const std::str
 CLI::Validator WholeNumber() {
   return CLI::Validator(
       [](std::string& text) {
-        if (ParseInteger(text)) return std::string();
+        // CLI11 would read 010 as eight.
+        const bool octal = text.size() > 1 && text[text[0] == '-' ? 1 : 0] == '0';
+        if (ParseInteger(text) && !octal) return std::string();
         return fmt::format("\"{}\" is no whole number, or too large a one", text);
       },
       "");

@@ -37,7 +37,7 @@ constexpr char kRace[] =
     "--json --stages 2 --ticks 200 --points 4 --step-sizes 3 --refine 0 --threads 1 --dimension 16";
 constexpr char kNetwork[] =
     "--json --objective lm --stages 2 --methods gpipe --ticks 40 --points 2 --step-sizes 3 "
-    "--refine 0 --threads 1";
+    "--refine 0 --threads 1 --layers 1 --hidden 8 --context 4 --samples 1";
 constexpr char kTheory[] = "--json --stages 2 --dimension 16 --ticks 200";
 constexpr char kShareRun[] = "{jobs} --run --dir {new}";
 
@@ -152,10 +152,10 @@ constexpr OptionCase kCases[] = {
     {"lab race", "--objective", kRace, "", "--objective least-squares"},
     {"lab race", "--data", kNetwork, "", "--data {text}"},
     {"lab race", "--dimension", kRace, "", "--dimension 24"},
-    {"lab race", "--layers", kNetwork, "--layers 1", "--layers 2"},
-    {"lab race", "--hidden", kNetwork, "--hidden 8", "--hidden 16"},
-    {"lab race", "--context", kNetwork, "--context 8", "--context 4"},
-    {"lab race", "--samples", kNetwork, "--samples 1", "--samples 2"},
+    {"lab race", "--layers", kNetwork, "", "--layers 2"},
+    {"lab race", "--hidden", kNetwork, "", "--hidden 16"},
+    {"lab race", "--context", kNetwork, "", "--context 8"},
+    {"lab race", "--samples", kNetwork, "", "--samples 2"},
     {"lab race", "--stages", kRace, "", "--stages 4"},
     {"lab race", "--methods", kRace, "--methods pd", "--methods gpipe"},
     {"lab race", "--seeds", kRace, "", "--seeds 6"},
@@ -362,9 +362,12 @@ TEST(OptionsTest, EachHasACase) {
   for (const std::string& one : cases) EXPECT_TRUE(options.contains(one)) << one << ": is gone";
 }
 
-TEST(OptionsTest, EachDoesSomething) {
+class OptionsOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(OptionsOf, EachDoesSomething) {
   const Workshop workshop;
   for (const OptionCase& one : kCases) {
+    if (one.command != GetParam()) continue;
     const auto outcome = [&](const char* own) {
       const std::string line = std::string(one.command) + " " + Merged(one.common, own);
       return workshop.Outcome(workshop.Filled(line));
@@ -375,6 +378,20 @@ TEST(OptionsTest, EachDoesSomething) {
     EXPECT_TRUE(works) << one.command << " " << one.option << "\n" << first << second;
   }
 }
+
+std::vector<std::string> CommandsOfCases() {
+  std::set<std::string> commands;
+  for (const OptionCase& one : kCases) commands.insert(one.command);
+  return {commands.begin(), commands.end()};
+}
+
+std::string TestName(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, OptionsOf, testing::ValuesIn(CommandsOfCases()), &TestName);
 
 struct Refusal {
   const char* arguments;

@@ -108,9 +108,17 @@ TEST(UsageTest, NumbersInMessagesAreReadable) {
     }
   }
   EXPECT_GT(tried, 30);
+  ExpectSays("simulate plan.json --rows 010", 2, "\"010\" is no whole number");
   ExpectSays("simulate plan.json --rows 0", 2, "--rows: 0 is out of range: 1 to 100000");
   ExpectSays("run plan.json --steps -1", 2, "--steps: -1 is out of range: 0 or more");
   ExpectSays("share jobs.toml --run --order both", 2, "\"both\" is unknown");
+}
+
+TEST(UsageTest, AProfileOfOtherDevicesIsRefused) {
+  const TemporaryFile profile(
+      R"({"schema": "heddle.profile/1", "device_types": {"tpu": {"einsum bk,kn->bn b=8 k=64 n=64 f32": 1}}})");
+  ExpectSays("plan --strategy 1f1b --profile " + profile.path() + PlanOn("mixed4"), 4,
+             "has times of tpu, the cluster has p100, v100");
 }
 
 TEST(UsageTest, HelpIsACommand) {
