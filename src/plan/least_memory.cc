@@ -27,6 +27,9 @@ LeastMemory LeastMemoryOf(const Planning& planning) {
     const bool held = tensor.role == Role::kParameter || tensor.role == Role::kState;
     if (held) least.weights += static_cast<double>(tensor.bytes().value);
   }
+  for (const Parameter& parameter : graph.parameters()) {
+    least.gradients += static_cast<double>(graph.tensor(parameter.gradient).bytes().value);
+  }
   return least;
 }
 
@@ -52,12 +55,13 @@ std::optional<Error> TooLargeForAll(const Planning& planning, const std::string&
       "more or larger devices or --optimizer sgd need less");
 }
 
-bool EachHoldsWeights(const Planning& planning) {
-  const double weights = LeastMemoryOf(planning).weights;
+bool EachHoldsModel(const Planning& planning) {
+  const LeastMemory least = LeastMemoryOf(planning);
+  const double model = least.weights + least.gradients;
   const std::vector<Device>& devices = planning.cluster->devices();
   return std::all_of(devices.begin(), devices.end(), [&](const Device& device) {
     const Bytes memory = planning.cluster->types()[static_cast<size_t>(device.type)].memory;
-    return weights <= static_cast<double>(memory.value);
+    return model <= static_cast<double>(memory.value);
   });
 }
 

@@ -12,6 +12,7 @@ namespace heddle {
 
 struct LeastMemory {
   double weights = 0;      // bytes of parameters and of the optimizer's state, each once
+  double gradients = 0;    // of parameters
   double activations = 0;  // of one sample: what backward reads, each once, unless computed again
 
   // With the samples that are in flight at a time.
@@ -27,7 +28,7 @@ double MemoryOfAll(const Planning& planning);
 std::optional<Error> TooLargeForAll(const Planning& planning, const std::string& strategy,
                                     double samples);
 
-// Whether every device has room for all parameters and their state.
-bool EachHoldsWeights(const Planning& planning);
+// Whether every device has room for all parameters, their gradients and their state.
+bool EachHoldsModel(const Planning& planning);
 
 }  // namespace heddle

@@ -50,11 +50,11 @@ class Tuner {
   }
 
   // Smaller microbatches leave fewer gaps and need less memory; each costs something of its own.
-  // Where two doublings in a row did not help no further one will, unless it is memory that keeps
+  // Where some doublings in a row did not help no further one will, unless it is memory that keeps
   // the best from its full speed.
   Status Climb(const std::vector<int64_t>& beyond, int64_t in_vain) {
     for (const int64_t count : beyond) {
-      if (in_vain >= kInVain && PlainFits()) break;
+      if (in_vain >= tuning_.in_vain && PlainFits()) break;
       const double before = seconds_;
       HEDDLE_RETURN_IF_ERROR(Try(count));
       in_vain = seconds_ < before ? 0 : in_vain + 1;
@@ -84,8 +84,6 @@ class Tuner {
     });
     return memory_decides || BoundOf(count) < BoundOf(best_);
   }
-
-  static constexpr int64_t kInVain = 2;
 
   const Planning& planning_;
   const CountTuning& tuning_;

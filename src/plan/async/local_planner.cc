@@ -38,7 +38,8 @@ class Search {
   explicit Search(const Planning& planning)
       : planning_(planning),
         layers_(planning.chain.size()),
-        seconds_(planning, planning.options.batch) {}
+        seconds_(planning, planning.options.batch),
+        least_(LeastMemoryOf(planning)) {}
 
   Result<Plan> Run() {
     if (planning_.options.clip > 0) {
@@ -82,17 +83,17 @@ class Search {
   // With all devices that have room for the weights, and without the slowest ones: a round waits
   // for every replica.
   Status TryWhole() {
-    const LeastMemory least = LeastMemoryOf(planning_);
     std::vector<int> devices(static_cast<size_t>(planning_.cluster->device_count()));
     std::iota(devices.begin(), devices.end(), 0);
     std::erase_if(devices, [&](int device) {
       const Bytes has = planning_.type_of(device).memory;
-      const Bytes lack = Bytes{static_cast<int64_t>(least.weights)} - has;
+      const Bytes lack = Bytes{static_cast<int64_t>(least_.weights)} - has;
       if (lack.value > 0) NoteLack(lack, DeviceLack(device, lack, "parameters and optimizer state"));
       return lack.value > 0;
     });
     while (!devices.empty() && !late()) {
-      HEDDLE_RETURN_IF_ERROR(TryWholeOn(devices));
+      const bool may_be_faster = WholeBound(devices, 1) < best_seconds_;
+      if (may_be_faster) HEDDLE_RETURN_IF_ERROR(TryWholeOn(devices));
       double slowest = 0;
       for (const int device : devices) slowest = std::max(slowest, SecondsOn(device));
       std::erase_if(devices, [&](int device) { return SecondsOn(device) == slowest; });
@@ -106,6 +107,23 @@ class Search {
     return fmt::format("device {} ({}) needs {} for {} alone and has {}: {} too much", device,
                        planning_.cluster->device(DeviceId{device}).name, ToText(has + lack), what,
                        ToText(has), ToText(lack));
+  }
+
+  // Whether each has room for its model and the activations of a microbatch, which are not computed
+  // again. With several microbatches all gradients add up; with one each is soon used.
+  bool HaveRoomFor(const std::vector<int>& devices, int64_t microbatches) {
+    const int64_t rows = (planning_.options.batch + microbatches - 1) / microbatches;
+    const double needed = least_.With(static_cast<double>(rows)) +
+                          (microbatches > 1 ? least_.gradients : 0);
+    for (const int device : devices) {
+      const Bytes has = planning_.type_of(device).memory;
+      const Bytes lack = Bytes{static_cast<int64_t>(needed)} - has;
+      if (lack.value <= 0) continue;
+      NoteLack(lack, DeviceLack(device, lack,
+                                fmt::format("the model and the activations of {} samples", rows)));
+      return false;
+    }
+    return true;
   }
 
   // A batch is at least as long as all together take for one, were they never to wait.
@@ -133,11 +151,13 @@ class Search {
       plan.local = LocalPlan{UpdatesBySpeed(speeds, planning_.options.every)};
       return plan;
     };
-    CountTuning tuning;
+    CountTuning tuning;  // a device alone: more microbatches only need less memory
+    tuning.in_vain = 0;
     tuning.bound = [&](int64_t m) { return WholeBound(devices, m); };
     tuning.attempt = [&](int64_t m) -> Result<CountTuning::Trial> {
       // One device alone has a pipeline of its own, of which an update is one microbatch.
       if (devices.size() == 1 && m > 1) return CountTuning::Trial{};
+      if (!HaveRoomFor(devices, m)) return CountTuning::Trial{};
       HEDDLE_ASSIGN(const double seconds, Try(plan_of(m)));
       return CountTuning::Trial{
           std::isfinite(seconds) ? CountTuning::Fit::kPlain : CountTuning::Fit::kNone, seconds};
@@ -158,6 +178,11 @@ class Search {
         types.push_back(planning_.cluster->devices()[static_cast<size_t>(d)].type);
       }
       const std::vector<LayerRun> runs = BalancedRuns(seconds_, layers_, types);
+      double slowest = 0;  // of the stages, for a batch: no round is faster
+      for (size_t s = 0; s < stages; ++s) {
+        slowest = std::max(slowest, seconds_.Of(types[s], runs[s].first, runs[s].last));
+      }
+      if (slowest >= best_seconds_) continue;
       // Fewer replicas than stages need less memory and leave stages idle.
       for (size_t replicas = stages; replicas > 0 && !late(); replicas /= 2) {
         if (!HaveRoom(order, runs, static_cast<int64_t>(replicas))) continue;
@@ -238,6 +263,7 @@ class Search {
   const Planning& planning_;
   int layers_;
   LayerSeconds seconds_;  // of one batch
+  LeastMemory least_;
   int64_t tried_ = 0;
   std::optional<Plan> best_;
   double best_seconds_ = kNoLimit;  // per batch

@@ -98,11 +98,12 @@ Result<Plan> PlanReplicas(const Planning& planning, const std::string& strategy,
   }
   Best best(planning);
   CountTuning tuning;  // fewer, larger microbatches are faster; more of them need less memory
+  tuning.in_vain = 1;
   tuning.bound = [&](int64_t m) { return ReplicasBound(planning, shares, m); };
   tuning.attempt = [&](int64_t m) {
     return TryWithRecompute(best, ReplicasOf(planning, strategy, shares, m));
   };
-  if (EachHoldsWeights(planning)) {
+  if (EachHoldsModel(planning)) {
     HEDDLE_RETURN_IF_ERROR(TuneMicrobatches(planning, tuning));
   } else {  // nothing fits: what needs least tells by how much
     HEDDLE_RETURN_IF_ERROR(tuning.attempt(MicrobatchCounts(planning).back()));

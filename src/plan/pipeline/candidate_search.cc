@@ -121,9 +121,10 @@ class Search {
       const std::vector<int64_t>& counts = lines[0].counts;
       if (!counts.empty()) tasks.push_back({lines[0].devices, counts.back()});
     }
+    PartitionOptions options = OptionsFor(*planning_.cluster);
+    options.most_skipped = 0;
     std::vector<Candidate> candidates;
-    for (std::vector<Candidate>& some :
-         CandidatesOf(tasks, CoarseOptions(OptionsFor(*planning_.cluster)))) {
+    for (std::vector<Candidate>& some : CandidatesOf(tasks, options)) {
       std::erase_if(some, [](const Candidate& one) {
         return one.stages != static_cast<int>(one.chunks.size());
       });

@@ -3,77 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "plan/family_bound.h"
 #include "plan/least_memory.h"
 #include "plan/microbatch_counts.h"
-#include "plan/sample_seconds.h"
 
 namespace heddle {
 namespace {
-
-// Devices that a plan may be on, and what they could do.
-struct DeviceSet {
-  double seconds = 0;    // of the whole batch, if all were busy all the time
-  double activations = 0;  // the largest part of a device's memory that a byte of activations and
-                           // weights takes, when they are divided by speed
-};
-
-DeviceSet SetOf(const Planning& planning, const NodeSet& nodes,
-                const std::vector<double>& sample_seconds) {
-  DeviceSet set;
-  double speed = 0;
-  const Cluster& cluster = *planning.cluster;
-  const auto speed_of = [&](DeviceId id) {
-    return 1 / sample_seconds[static_cast<size_t>(cluster.device(id).type)];
-  };
-  for (const size_t node : nodes) {
-    for (const DeviceId id : cluster.nodes()[node].devices) speed += speed_of(id);
-  }
-  for (const size_t node : nodes) {
-    for (const DeviceId id : cluster.nodes()[node].devices) {
-      const auto memory = static_cast<double>(cluster.type_of(id).memory.value);
-      set.activations = std::max(set.activations, speed_of(id) / speed / memory);
-    }
-  }
-  set.seconds = static_cast<double>(planning.options.batch) / speed;
-  return set;
-}
-
-// Whether a number of microbatches is held up by memory: what devices would have if everything were
-// divided by their speed nearly fills one of them, so that it needs another division or fewer
-// samples at a time.
-class MemoryDecides {
- public:
-  explicit MemoryDecides(const Planning& planning)
-      : least_(LeastMemoryOf(planning)), batch_(static_cast<double>(planning.options.batch)) {
-    std::vector<double> seconds;  // of a sample, by type
-    for (const auto& layers : LayerSampleSeconds(planning, planning.options.batch,
-                                                 {&ChainLayer::forward, &ChainLayer::backward})) {
-      seconds.push_back(std::accumulate(layers.begin(), layers.end(), 0.0));
-    }
-    for (const NodeSet& nodes : NodeSets(*planning.cluster, planning.options.dtype)) {
-      sets_.push_back(SetOf(planning, nodes, seconds));
-    }
-  }
-
-  // For any set of devices that could be faster than what is known.
-  bool At(int64_t microbatches, double best_seconds) const {
-    constexpr double kTight = 0.4;
-    const double bytes = least_.With(batch_ / static_cast<double>(microbatches));
-    return std::any_of(sets_.begin(), sets_.end(), [&](const DeviceSet& set) {
-      return set.seconds < best_seconds && bytes * set.activations > kTight;
-    });
-  }
-
- private:
-  LeastMemory least_;
-  double batch_;
-  std::vector<DeviceSet> sets_;
-};
 
 // All of one size: where a number does not divide the batch the next one that does.
 int64_t DividingCount(int64_t batch, int64_t count) {
@@ -89,8 +27,7 @@ class PartSearch {
       : planning_(planning),
         strategy_(strategy),
         find_(find),
-        best_(best),
-        memory_decides_(planning) {}
+        best_(best) {}
 
   // What is found for so many microbatches. Says whether any of it fits.
   Result<bool> Try(int64_t microbatches) {
@@ -123,6 +60,7 @@ class PartSearch {
         HEDDLE_RETURN_IF_ERROR(fits_at(middle));
         (fits[middle] ? end : first) = fits[middle] ? middle : middle + 1;
       }
+      squeezed_ = true;
     }
     return Climb(counts, first + 1, fits);
   }
@@ -144,6 +82,7 @@ class PartSearch {
   }
 
   Result<bool> TryCandidates(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
+    squeezed_ = candidates[0].squeezed;
     // A few at a time: once there is a good one, the memory of slower ones need not be checked.
     constexpr size_t kTogether = 4;
     bool fits = false;
@@ -174,12 +113,18 @@ class PartSearch {
   Status Climb(const std::vector<int64_t>& counts, size_t k, const std::vector<bool>& tried) {
     constexpr int kInVain = 2;
     int in_vain = 0;
-    for (; k < counts.size() && in_vain < kInVain && !late(); ++k) {
-      if (!memory_decides_.At(counts[k - 1], best_.seconds())) break;
+    for (; k < counts.size() && squeezed_ && in_vain < kInVain && !late(); ++k) {
       const double before = best_.seconds();
       const double bound = FamilyBound(planning_, /*divides_ops=*/true, counts[k]).value;
-      if (!tried[k] && bound < before) HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
+      if (tried[k]) continue;
+      if (bound < before) HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
       in_vain = best_.seconds() < before ? 0 : in_vain + 1;
+    }
+    // What was given up may fit only in much smaller parts: from the smallest back, while it helps.
+    for (size_t last = counts.size(); last > k && squeezed_ && !late(); --last) {
+      const double before = best_.seconds();
+      if (!tried[last - 1]) HEDDLE_RETURN_IF_ERROR(Try(counts[last - 1]));
+      if (!tried[last - 1] && best_.seconds() >= before) break;
     }
     return Ok();
   }
@@ -188,7 +133,7 @@ class PartSearch {
   const std::string& strategy_;
   const ProgramFinder& find_;
   Best& best_;
-  MemoryDecides memory_decides_;
+  bool squeezed_ = false;  // whether memory made the last plans slower
   std::optional<Error> refused_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "plan/spmd/axis_descent.h"
@@ -176,10 +177,16 @@ class SpmdPlanner {
 
   Result<std::vector<SpmdCandidate>> Candidates(const std::string& strategy) {
     std::vector<SpmdCandidate> candidates;
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const Found& one : found_) {
+      if (!one.solution.lack) fastest = std::min(fastest, one.solution.estimate.stage_seconds);
+    }
+    const bool squeezed = solver_.fastest_without_room() < fastest;
     for (Found& one : found_) {
       if (one.solution.lack) continue;
       candidates.push_back(
-          {std::move(one.solution.plan), std::move(one.solution.estimate), std::move(one.how)});
+          {std::move(one.solution.plan), std::move(one.solution.estimate), std::move(one.how),
+           squeezed});
     }
     if (!candidates.empty()) return candidates;
     if (found_.empty()) return OutOfTime(strategy);

@@ -21,6 +21,7 @@ struct SpmdCandidate {
   SpmdPlan plan;
   SpmdEstimate estimate;
   std::string how;  // "8 x 8 devices, ratios by compute, fitted"
+  bool squeezed = false;  // with more memory there would be a faster one than all that were found
 };
 
 // Different plans that fit, the fastest by estimate first, then those of the families: the

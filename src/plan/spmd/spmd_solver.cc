@@ -30,6 +30,9 @@ SpmdProblem& SpmdSolver::ProblemOn(const SpmdMesh& mesh) {
 
 SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const Options& options) {
   SpmdSolution best = SolveProblem(ProblemOn(mesh), search, options.like, options.most_rises == 0);
+  if (best.lack) {
+    fastest_without_room_ = std::min(fastest_without_room_, best.estimate.stage_seconds);
+  }
   if (!best.lack || options.most_rises == 0) return best;
   constexpr double kRise = 4, kFirst = 1e-3;
   // In seconds per byte, on the scale of the step's time over the memory it has.

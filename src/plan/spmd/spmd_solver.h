@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -52,6 +53,10 @@ class SpmdSolver {
   };
   SpmdSolution Solve(const SpmdMesh& mesh, const Search& search, const Options& options);
 
+  // Of all that was found without a price and does not fit, the least time; infinite: all of it
+  // fits. With more memory, or fewer samples at a time, that is what a plan could take.
+  double fastest_without_room() const { return fastest_without_room_; }
+
  private:
   struct Made {
     Made(const SpmdMesh& shape, const OpCost& cost, const Cluster& cluster, FoldedSteps steps)
@@ -68,6 +73,7 @@ class SpmdSolver {
   const Planning& planning_;
   OpCost cost_;
   std::vector<std::unique_ptr<Made>> made_;
+  double fastest_without_room_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace heddle
