@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "advise/adviser.h"
+#include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "choose/planners.h"
@@ -50,6 +51,7 @@ Status CheckGoal(const Flags& flags) {
 
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckGoal(flags));
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.output));
   HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
   Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
   terminal.EndProgress();
