@@ -222,7 +222,11 @@ class Watcher {
         if (slot.failed == 0 || slot.lost_a_peer != lost_a_peer) continue;
         const auto kind = static_cast<ErrorKind>(slot.failed.load());
         if (kind != ErrorKind::kRunFailed || slot.where[0] != 0) {  // it says what it is about
-          return {kind, slot.where.data(), slot.what.data(), slot.hint.data()};
+          Error error{kind, slot.where.data(), slot.what.data(), slot.hint.data()};
+          if (kind == ErrorKind::kRunFailed && error.hint.empty()) {
+            error.hint = watch_.hint(shared_.slot(0));
+          }
+          return error;
         }
         return Describe(rank, std::string("failed: ") + slot.what.data());
       }

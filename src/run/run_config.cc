@@ -155,9 +155,10 @@ Status CheckRunConfig(const RunConfig& config) {
     return BadInput("--validation", fmt::format("{} is out of range", config.validation),
                     "a fraction of the data: 0 to below 1");
   }
-  if (!(config.learning_rate > 0) || !IsFinite(config.learning_rate)) {
+  constexpr double kMostRate = 1e30;  // with it, too, fp32 can compute
+  if (!(config.learning_rate > 0 && config.learning_rate <= kMostRate)) {
     return BadInput("--rate", fmt::format("{} is no learning rate", config.learning_rate),
-                    "a positive number");
+                    "a positive number, up to 1e30");
   }
   constexpr double kMostSeconds = 1e6;
   if (!(config.meet_within > 0 && config.meet_within <= kMostSeconds)) {

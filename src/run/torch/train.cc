@@ -447,6 +447,7 @@ class RankTrainer {
         listener_.note(fmt::format("step {}: not saved: {} is not finite", done_,
                                    graph_.tensor(TensorId{refused.tensor}).name));
       }
+      saved_ = done_;  // as far as it can be
       return std::optional(refused);
     }
     if (!messages_.is_first()) return std::optional<NotFinite>();
@@ -555,16 +556,24 @@ Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator
 
 Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener) {
   std::optional<Result<RunResult>> first;
+  std::string directory;
+  RunListener heard = listener;
+  heard.opened = [&](const std::string& path) {
+    directory = path;
+    listener.opened(path);
+  };
   const Status status =
       RunOnThreads(training.program, [&](int32_t rank, Communicator& communicator) -> Status {
         Result<RunResult> result =
-            TrainRank(training, rank, communicator, listener, "threads of this process");
+            TrainRank(training, rank, communicator, heard, "threads of this process");
         if (!result.ok()) return result.error();
         if (rank == 0) first.emplace(std::move(result));
         return Ok();
       });
-  if (!status.ok()) return status.error();
-  return std::move(*first);
+  if (status.ok()) return std::move(*first);
+  Error error = status.error();
+  if (error.kind == ErrorKind::kRunFailed && error.hint.empty()) error.hint = GoOnHint(directory);
+  return error;
 }
 
 }  // namespace heddle
