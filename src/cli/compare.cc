@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "choose/survey.h"
 #include "cli/command.h"
+#include "cli/value_check.h"
 #include "report/text_table.h"
 #include "report/throughput.h"
 
@@ -271,7 +272,7 @@ void AddCompareCommand(Commands& commands) {
   command
       ->add_option("--budget", flags->budget,
                    "Seconds for all of the planning; what is not done by then is \"not finished\"")
-      ->check(CLI::PositiveNumber)
+      ->check(AtLeast(0.001))
       ->capture_default_str();
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

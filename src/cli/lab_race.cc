@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "base/text.h"
@@ -101,6 +102,7 @@ Result<RaceOptions> ToOptions(const Flags& flags) {
 
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckPlotName(flags.plot));
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.plot));
   HEDDLE_ASSIGN(RaceOptions options, ToOptions(flags));
   HEDDLE_ASSIGN(const auto objective, MakeProblem(flags.objective, flags.problem));
   RaceProgress progress(terminal);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/command.h"
@@ -17,6 +18,7 @@ struct Flags {
 };
 
 Status Run(const Flags& flags, const Terminal& terminal) {
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.output));
   HEDDLE_ASSIGN(const ProgramSource source, LoadProgramSource(flags.program));
   HEDDLE_RETURN_IF_ERROR(RefuseUnreadProfile(flags.program.profile, source.loaded.plan));
   const std::string text = PrintProgram(source.program);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "advise/adviser.h"
+#include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "choose/planners.h"
@@ -73,6 +74,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckGoal(flags));
   if (flags.strategy != "auto") HEDDLE_RETURN_IF_ERROR(FindPlanner(flags.strategy));
   const Deadline deadline = DeadlineOf(flags);
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.output));
   HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
   inputs.planning->options.deadline = deadline;
   Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
@@ -121,7 +123,7 @@ void AddPlanCommand(Commands& commands) {
       ->add_option("--budget", flags->budget,
                    "Seconds for the planning, after which the best so far is taken; 60 for auto "
                    "unless given, no limit for one strategy")
-      ->check(CLI::PositiveNumber);
+      ->check(AtLeast(0.001));
   command
       ->add_option("--goal", flags->goal,
                    "auto: step-time, the fastest that equals one device; or time-to-loss, which "

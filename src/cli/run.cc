@@ -17,6 +17,20 @@ struct Flags {
   RunConfig config;
   std::string dtype;
   std::optional<uint64_t> seed;
+  std::vector<std::pair<CLI::Option*, std::string>> options;  // with their names in JSON
+
+  CLI::Option* Note(CLI::Option* option, const char* key) {
+    options.emplace_back(option, key);
+    return option;
+  }
+  // A run that is resumed needs to know which were meant.
+  std::vector<std::string> Given() const {
+    std::vector<std::string> given;
+    for (const auto& [option, key] : options) {
+      if (option->count() > 0) given.push_back(key);
+    }
+    return given;
+  }
 };
 
 Status Run(const Flags& flags, const Terminal& terminal) {
@@ -29,63 +43,129 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     }
   }
   HEDDLE_RETURN_IF_ERROR(CheckRunConfig(config));
-  std::vector<std::string> words = {"run", RunConfigToJson(config).dump()};
+  const std::vector<std::string> given = flags.Given();
+  if (config.resume.empty()) {
+    if (config.plan.empty()) {
+      return Usage("no plan given", "heddle run plan.json, or heddle run --resume runs/…");
+    }
+    HEDDLE_RETURN_IF_ERROR(CheckGivenOptions(config, given));
+  }
+  Json json = RunConfigToJson(config);
+  json["given"] = given;
+  std::vector<std::string> words = {"run", json.dump()};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
+}
+
+// What is trained.
+void AddTraining(CLI::App* command, Flags& flags) {
+  RunConfig& config = flags.config;
+  const auto note = [&](CLI::Option* option, const char* key) { return flags.Note(option, key); };
+  note(command->add_option("plan", config.plan, "plan.json; a run that is resumed has its own"),
+       "plan");
+  note(command->add_option("--steps", config.steps, "Optimizer steps of the whole run"), "steps")
+      ->check(AtLeast(0))
+      ->capture_default_str();
+  note(command->add_option("--data", config.data,
+                           "synthetic, text:FILE, libsvm:FILE, cifar:FILE,… or cifar100:FILE,…"),
+       "data")
+      ->capture_default_str();
+  note(command->add_option("--validation", config.validation, "Fraction of the data held out"),
+       "validation")
+      ->capture_default_str();
+  note(command->add_option("--seed", flags.seed,
+                           "Of weights, order of samples, dropout: 1 unless given"),
+       "seed");
+  note(command->add_option("--rate,--lr", config.learning_rate, "Learning rate"), "rate")
+      ->capture_default_str();
+  note(command->add_option(
+           "--schedule", config.schedule,
+           "Of the rate: constant, linear or cosine, as in cosine:warmup=100,floor=0.1"),
+       "schedule")
+      ->capture_default_str();
+  note(command->add_option("--dtype", flags.dtype,
+                           "fp32 or fp64; the plan's unless given, and needed for bf16 and fp16"),
+       "dtype");
+  note(command->add_flag("--keep-going", config.keep_going,
+                         "Train on when the loss or a gradient is not finite"),
+       "keep_going");
+}
+
+// What is left on disk.
+void AddFiles(CLI::App* command, Flags& flags) {
+  RunConfig& config = flags.config;
+  const auto note = [&](CLI::Option* option, const char* key) { return flags.Note(option, key); };
+  note(command->add_option("--eval-every", config.eval_every,
+                           "Steps between looks at held-out samples"),
+       "eval_every")
+      ->check(AtLeast(0));
+  note(command->add_option("--save-every", config.save_every, "Steps between checkpoints"),
+       "save_every")
+      ->check(AtLeast(0));
+  note(command->add_option("--keep", config.keep, "With --save-every: checkpoints kept"), "keep")
+      ->check(AtLeast(1))
+      ->capture_default_str();
+  note(command->add_option("--dir", config.directory,
+                           "The run's directory; a new one in runs/ if not given"),
+       "directory");
+  note(command->add_option("--resume", config.resume,
+                           "Go on with a run, or from one of its checkpoints: all is as it was but "
+                           "for the options given"),
+       "resume");
+  note(command->add_flag("--override", config.may_override,
+                         "With --resume: also with other data, another seed, type or validation"),
+       "override");
+  note(
+      command->add_option("--weights", config.weights, "Write the trained weights, as safetensors"),
+      "weights");
+}
+
+// How devices run.
+void AddDevices(CLI::App* command, Flags& flags) {
+  RunConfig& config = flags.config;
+  const auto note = [&](CLI::Option* option, const char* key) { return flags.Note(option, key); };
+  note(command->add_flag("--elastic", config.elastic,
+                         "When a device is lost: plan again without it, and go on from the last "
+                         "checkpoint"),
+       "elastic");
+  note(command->add_flag("--emulate", config.emulate,
+                         "Pace arithmetic and messages to the plan's cluster; devices are threads"),
+       "emulate");
+  note(command->add_option("--dilate", config.dilate, "With --emulate: how much slower time goes"),
+       "dilate");
+  note(command->add_flag("--threads", config.threads, "Devices as threads of one process"),
+       "threads");
+  note(command->add_option("--port", config.port,
+                           "Where processes find each other; any free one if 0"),
+       "port")
+      ->check(Within(0, 65535));
+  note(
+      command->add_option("--meet-within", config.meet_within, "Seconds for all processes to come"),
+      "meet_within")
+      ->capture_default_str();
+  note(command->add_option("--stuck-after", config.stuck_after,
+                           "A device is stuck that takes so many times what its work should take; "
+                           "0: never"),
+       "stuck_after")
+      ->capture_default_str();
+  note(command->add_flag("--native-collectives", config.native_collectives,
+                         "The library's own reductions, whose last bits depend on the devices"),
+       "native_collectives");
+  note(command->add_option("--profile", config.profile, "The profile the plan was made with"),
+       "profile");
 }
 
 }  // namespace
 
 void AddRunCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  RunConfig& config = flags->config;
   CLI::App* command =
       commands.Add("run", "Train a plan on this machine, with real tensors, each device a process",
-                   "heddle run plan.json --data text:book.txt --steps 500 --eval-every 100");
-  command->add_option("plan", config.plan, "plan.json")->required();
-  command->add_option("--steps", config.steps, "Optimizer steps of the whole run")
-      ->check(AtLeast(0))
-      ->capture_default_str();
-  command
-      ->add_option("--data", config.data,
-                   "synthetic, text:FILE, libsvm:FILE, cifar:FILE,… or cifar100:FILE,…")
-      ->capture_default_str();
-  command->add_option("--validation", config.validation, "Fraction of the data held out")
-      ->capture_default_str();
-  command->add_option("--seed", flags->seed,
-                      "Of weights, order of samples, dropout: 1 unless given");
-  command->add_option("--rate,--lr", config.learning_rate, "Learning rate")->capture_default_str();
-  command
-      ->add_option("--schedule", config.schedule,
-                   "Of the rate: constant, linear or cosine, as in cosine:warmup=100,floor=0.1")
-      ->capture_default_str();
-  command->add_option("--dtype", flags->dtype, "fp32 or fp64; the plan's unless given");
-  command->add_option("--eval-every", config.eval_every, "Steps between looks at held-out samples")
-      ->check(AtLeast(0));
-  command->add_option("--save-every", config.save_every, "Steps between checkpoints")
-      ->check(AtLeast(0));
-  command->add_option("--keep", config.keep, "Checkpoints kept")
-      ->check(AtLeast(1))
-      ->capture_default_str();
-  command->add_option("--dir", config.directory,
-                      "The run's directory; a new one in runs/ if not given");
-  command->add_option("--resume", config.resume,
-                      "Go on from a run, or from one of its checkpoints");
-  command->add_option("--weights", config.weights, "Write the trained weights, as safetensors");
-  command->add_flag("--elastic", config.elastic,
-                    "When a device is lost: plan again without it, and go on from the last "
-                    "checkpoint");
-  command->add_flag("--emulate", config.emulate,
-                    "Pace arithmetic and messages to the plan's cluster; devices are threads");
-  command->add_option("--dilate", config.dilate, "With --emulate: how much slower time goes");
-  command->add_flag("--threads", config.threads, "Devices as threads of one process");
-  command->add_option("--port", config.port, "Where processes find each other; any free one if 0")
-      ->check(Within(0, 65535));
-  command->add_option("--meet-within", config.meet_within, "Seconds for all processes to come")
-      ->capture_default_str();
-  command->add_flag("--native-collectives", config.native_collectives,
-                    "The library's own reductions, whose last bits depend on the devices");
-  command->add_option("--profile", config.profile, "The profile the plan was made with");
+                   "heddle run plan.json --data text:book.txt --steps 500 --eval-every 100\n"
+                   "  heddle run --resume runs/tiny-gpt-2026-01-31-120000 --steps 1000");
+  AddTraining(command, *flags);
+  AddFiles(command, *flags);
+  AddDevices(command, *flags);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

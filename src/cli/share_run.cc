@@ -17,8 +17,9 @@ namespace {
 
 // The worker reads a job's plan from a file: one that was made here is kept beside the run.
 Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profile,
-                                const std::string& directory) {
+                                const std::string& directory, const std::string& dtype) {
   ShareJobConfig config;
+  config.dtype = ParseDType(dtype);
   config.name = job.spec.name;
   config.profile = profile;
   config.steps = job.spec.steps;
@@ -50,6 +51,10 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
       ->add_option("--order", flags.order,
                    "With --run: rotation or deficit, instead of the file's order")
       ->check(OneOf({"rotation", "deficit"}));
+  command
+      ->add_option("--dtype", flags.dtype,
+                   "With --run: fp32 or fp64, to train in; needed for plans in bf16 or fp16")
+      ->check(OneOf({"fp32", "fp64"}));
   command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
   command->add_option("--attach", flags.attach,
                       "This job of the file joins the share that runs in --dir");
@@ -75,7 +80,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
     for (const size_t k : group.jobs) {
       config.groups.back().push_back(static_cast<int32_t>(config.jobs.size()));
       HEDDLE_ASSIGN(ShareJobConfig job,
-                    ConfigOf(inputs.jobs[k], inputs.file.profile, config.directory));
+                    ConfigOf(inputs.jobs[k], inputs.file.profile, config.directory, flags.dtype));
       config.jobs.push_back(std::move(job));
     }
   }
@@ -89,7 +94,8 @@ Status AttachToShare(const ShareInputs& inputs, const ShareRunFlags& flags,
                      const Terminal& terminal) {
   for (const PlannedJob& job : inputs.jobs) {
     if (job.spec.name != flags.attach) continue;
-    HEDDLE_ASSIGN(const ShareJobConfig config, ConfigOf(job, inputs.file.profile, flags.directory));
+    HEDDLE_ASSIGN(const ShareJobConfig config,
+                  ConfigOf(job, inputs.file.profile, flags.directory, flags.dtype));
     HEDDLE_ASSIGN(const Json outcome, AttachJob(flags.directory, config));
     if (terminal.json) {
       terminal.PrintJson(outcome);

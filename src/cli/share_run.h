@@ -16,6 +16,7 @@ struct ShareRunFlags {
   bool one_group = false;  // all jobs at once, whatever the plan thinks of it
   double dilate = 0;
   std::string order;  // instead of the file's
+  std::string dtype;
   std::string directory;
   std::string attach;  // a job of the file joins the share that runs in `directory`
 };

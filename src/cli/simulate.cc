@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/command.h"
@@ -68,6 +69,7 @@ Json ToJson(const ProgramSource& source, const Verdict& verdict, const Simulatio
 }
 
 Status Run(const Flags& flags, const Terminal& terminal) {
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.trace));
   HEDDLE_ASSIGN(ProgramSource source, LoadProgramSource(flags.program));
   HEDDLE_ASSIGN(const LinkModel links, LinksOf(flags.program, source));
   HEDDLE_ASSIGN(const Verdict verdict, CheckSource(source));

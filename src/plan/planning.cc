@@ -276,6 +276,12 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
                     "shared, exclusive or channels");
   }
   options.links = *links;
+  if (plan.async) options.versions = plan.async->versions;
+  if (plan.local) {  // as it was asked for: faster replicas have more updates, but all had `every`
+    const bool pipelined = plan.pipelines.size() == 1 && plan.pipelines[0].stages.size() > 1;
+    options.every = plan.local->updates() / std::max<int64_t>(1, std::ssize(plan.local->steps));
+    options.replicas = pipelined ? ReplicaPlace::kPipelined : ReplicaPlace::kWhole;
+  }
   HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *loaded.cluster, profile));
   if (planning.graph.ContentHash() != plan.model_hash) {
     const bool profiled = IsProfileSpec(plan.model);

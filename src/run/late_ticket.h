@@ -37,7 +37,7 @@ std::string ErrorOf(const Work& work) {
     work();
   } catch (const std::exception& caught) {
     const std::string what = caught.what();
-    return what.empty() ? "a communication failed" : what;
+    return what.empty() ? "a communication failed" : what.substr(0, what.find('\n'));  // no stack
   }
   return "";
 }

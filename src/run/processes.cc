@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <optional>
 #include <thread>
@@ -24,9 +25,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-volatile std::sig_atomic_t signals_to_pass_on = 0;
+volatile std::sig_atomic_t first_signal = 0;
+volatile std::sig_atomic_t signals = 0;
 
-void PassOn(int) { signals_to_pass_on = signals_to_pass_on + 1; }
+void OnSignal(int signal) {
+  if (signals == 0) first_signal = signal;
+  signals = signals + 1;
+}
 
 // What all processes share: the number that the parent tells, and a slot each.
 class SharedSlots {
@@ -61,17 +66,10 @@ class SharedSlots {
   ProcessSlot* slots_;
 };
 
-template <size_t N>
-void Write(std::array<char, N>& to, const std::string& text) {
-  const size_t size = std::min(text.size(), N - 1);
-  std::memcpy(to.data(), text.data(), size);
-  to[size] = 0;
-}
-
 void WriteError(const Error& error, ProcessSlot& slot) {
-  Write(slot.where, error.where);
-  Write(slot.what, error.what);
-  Write(slot.hint, error.hint);
+  WriteText(slot.where, error.where);
+  WriteText(slot.what, error.what);
+  WriteText(slot.hint, error.hint);
   slot.failed = static_cast<int>(error.kind);
 }
 
@@ -85,6 +83,7 @@ void WriteError(const Error& error, ProcessSlot& slot) {
   ProcessSlot& slot = shared.slot(rank);
   std::thread([&slot] {
     while (true) {
+      slot.cpu_milliseconds = CpuMilliseconds();
       ++slot.beats;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
@@ -115,16 +114,21 @@ class Watcher {
   Watcher(SharedSlots& shared, std::vector<pid_t> children, const ProcessWatch& watch)
       : shared_(shared), watch_(watch) {
     for (const pid_t child : children)
-      children_.push_back({child, Vigil(watch.silence, Clock::now())});
+      children_.push_back({child, Vigil(watch.silence, watch.patience, Clock::now())});
   }
 
   ~Watcher() { KillAll(); }
 
   Status Watch() {
     while (alive() > 0) {
-      if (signals_to_pass_on > 0) {
-        signals_to_pass_on = signals_to_pass_on - 1;
-        if (children_[0].pid > 0) kill(children_[0].pid, SIGTERM);
+      if (signals > 0 && shared_.slot(0).stop == 0) {
+        shared_.slot(0).stop = first_signal;
+        watch_.asked_to_stop();
+      }
+      if (signals > 1) {
+        KillAll();
+        at_once_ = true;
+        return Ok();
       }
       Reap();
       LookAtTheLiving();
@@ -136,7 +140,7 @@ class Watcher {
     return Cause();
   }
 
-  std::optional<int32_t> lost() const { return lost_; }
+  ProcessesEnd End() { return {lost_, shared_.slot(0).said, shared_.slot(0).stop, at_once_}; }
 
   void KillAll() {
     for (Child& child : children_) {
@@ -181,9 +185,11 @@ class Watcher {
       if (child.pid <= 0 || child.hung != nullptr) continue;
       const auto rank = static_cast<int32_t>(k);
       const ProcessSlot& slot = shared_.slot(rank);
-      const Vigil::Verdict verdict = child.vigil.Look(
-          {slot.beats, slot.progress.packed(), watch_.computing(slot.progress, rank)},
-          Clock::now());
+      const WorkAt work = watch_.work(slot.progress, rank);
+      const Vigil::Verdict verdict =
+          child.vigil.Look({slot.beats, slot.progress.packed(), work.segment, work.predicted,
+                            static_cast<double>(slot.cpu_milliseconds) * 1e-3},
+                           Clock::now());
       if (verdict == Vigil::Verdict::kWell) continue;
       child.hung = verdict == Vigil::Verdict::kSilent ? "does not answer: it is stopped or hangs"
                                                       : "does not get on: it is stuck";
@@ -215,8 +221,12 @@ class Watcher {
         ProcessSlot& slot = shared_.slot(static_cast<int32_t>(rank));
         if (slot.failed == 0 || slot.lost_a_peer != lost_a_peer) continue;
         const auto kind = static_cast<ErrorKind>(slot.failed.load());
-        if (kind != ErrorKind::kRunFailed) {
-          return {kind, slot.where.data(), slot.what.data(), slot.hint.data()};
+        if (kind != ErrorKind::kRunFailed || slot.where[0] != 0) {  // it says what it is about
+          Error error{kind, slot.where.data(), slot.what.data(), slot.hint.data()};
+          if (kind == ErrorKind::kRunFailed && error.hint.empty()) {
+            error.hint = watch_.hint(shared_.slot(0));
+          }
+          return error;
         }
         return Describe(rank, std::string("failed: ") + slot.what.data());
       }
@@ -233,7 +243,7 @@ class Watcher {
     const auto number = static_cast<int32_t>(rank);
     const std::string place = watch_.place(shared_.slot(number).progress, number);
     return {ErrorKind::kRunFailed, watch_.name(number), what + (place.empty() ? "" : ", " + place),
-            "the last checkpoint is whole: go on with --resume"};
+            watch_.hint(shared_.slot(0))};
   }
 
   SharedSlots& shared_;
@@ -241,13 +251,20 @@ class Watcher {
   std::vector<Child> children_;
   std::optional<Clock::time_point> first_failure_;
   std::optional<int32_t> lost_;
+  bool at_once_ = false;
 };
 
 }  // namespace
 
+int64_t CpuMilliseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return int64_t{used.tv_sec} * 1000 + used.tv_nsec / 1'000'000;
+}
+
 Status RunProcesses(int count,
                     const std::function<Status(int32_t rank, ProcessSlot& slot, int number)>& work,
-                    const ProcessWatch& watch, std::optional<int32_t>* lost) {
+                    const ProcessWatch& watch, ProcessesEnd* end) {
   SharedSlots shared(count);
   std::fflush(nullptr);
   std::vector<pid_t> children;
@@ -267,12 +284,12 @@ Status RunProcesses(int count,
     children.push_back(child);
   }
   Watcher watcher(shared, children, watch);
-  std::signal(SIGINT, PassOn);
-  std::signal(SIGTERM, PassOn);
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
   HEDDLE_ASSIGN(const int number, watch.after_fork());
   shared.Tell(number);
   const Status status = watcher.Watch();
-  if (lost != nullptr) *lost = watcher.lost();
+  if (end != nullptr) *end = watcher.End();
   return status;
 }
 

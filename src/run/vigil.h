@@ -1,16 +1,25 @@
 // Watching one device from outside: does it still answer, and does it get on?
+//
+// What a piece of work should take is known once it was seen to end, and predicted before. A device
+// is stuck when it stays at one for `patience` times as long: without using the processor, or using
+// it all the while. On a busy machine it uses the processor now and then: that is slow, not stuck.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <unordered_map>
 
 namespace heddle {
 
 // What a device shows of itself at one moment.
 struct SignOfLife {
+  static constexpr int64_t kNoWork = -1;
+
   int64_t beats = 0;       // goes up as long as the process answers
   int64_t place = 0;       // WorkerProgress::packed
-  bool computing = false;  // there, rather than waiting for others or between parts of the run
+  int64_t work = kNoWork;  // the segment it computes; none while it waits or between parts
+  double predicted = 0;    // seconds of that segment on a slow processor
+  double cpu_seconds = 0;  // that its process has used so far
 };
 
 class Vigil {
@@ -18,22 +27,28 @@ class Vigil {
   using Clock = std::chrono::steady_clock;
   enum class Verdict { kWell, kSilent, kStuck };
 
-  Vigil(std::chrono::milliseconds silence, Clock::time_point now)
-      : silence_(silence), heard_(now), moved_(now) {}
+  // `patience` 0: nobody is ever stuck.
+  Vigil(std::chrono::milliseconds silence, double patience, Clock::time_point now)
+      : silence_(silence), patience_(patience), heard_(now), moved_(now), busy_(now) {}
 
-  // Silent: no beat for `silence`. Stuck: at one compute instruction for longer than any sensible
-  // one takes: kPatience times the longest seen, and kStuckLeast at least.
+  // Silent: no beat for `silence`. Stuck: see above, and for kStuckLeast at least.
   Verdict Look(const SignOfLife& sign, Clock::time_point now);
 
-  static constexpr std::chrono::seconds kStuckLeast{8};
-  static constexpr std::chrono::seconds kStuckFirst{100};  // before any was seen to end
-  static constexpr int kPatience = 10;
+  static constexpr double kStuckLeast = 8;  // seconds
+  // Whoever uses less of the processor is idle: beating costs less.
+  static constexpr double kBusyShare = 0.01;
 
  private:
+  void SeeWork(const SignOfLife& sign, Clock::time_point now);
+
   std::chrono::milliseconds silence_;
+  double patience_;
   SignOfLife last_;
   Clock::time_point heard_, moved_;
-  Clock::duration longest_{0};  // compute instruction that was seen to end
+  Clock::time_point busy_;                       // when it was last seen to use the processor
+  double busy_cpu_ = 0;                          // its seconds by then
+  double moved_cpu_ = 0;                         // and when it came to where it is
+  std::unordered_map<int64_t, double> longest_;  // seconds of each work that was seen to end
 };
 
 }  // namespace heddle

@@ -186,7 +186,7 @@ class Worker {
     for (const Instruction& in : d_.list(section)) {
       Report(section, i, &in - d_.list(section).data());
       if (in.code == OpCode::kCompute) {
-        Compute(in, i);
+        Compute(section, in, i);
         continue;
       }
       std::vector<std::pair<BufferKey, bool>> used;
@@ -215,9 +215,9 @@ class Worker {
     return Ok();
   }
 
-  void Report(Section section, int64_t i, std::ptrdiff_t instruction) {
+  void Report(Section section, int64_t i, std::ptrdiff_t instruction, bool computing = false) {
     if (options_.progress == nullptr) return;
-    options_.progress->Store({options_.first_step + i, section, instruction});
+    options_.progress->Store({options_.first_step + i, section, instruction, computing});
   }
 
   bool whole_steps() const { return options_.turns != nullptr && options_.turns->whole_steps(); }
@@ -263,13 +263,14 @@ class Worker {
     TakeHash();
   }
 
-  void Compute(const Instruction& in, int64_t i) {
+  void Compute(Section section, const Instruction& in, int64_t i) {
     const Segment& segment = p_.segment(in.target);
     for (const Port& port : segment.ports) {
       WaitFor(KeyOf(BufferOf(port, in), i), PortWrites(port.use));
     }
     if (segment.phase == SegmentPhase::kUpdate) TakeHash();  // of the step before
     Take();
+    Report(section, i, &in - d_.list(section).data(), /*computing=*/true);
     const Seconds start = Now();
     executor_.Compute(in, i);
     const int32_t microbatch =

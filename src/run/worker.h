@@ -20,7 +20,8 @@ namespace heddle {
 struct WorkerPlace {
   int64_t step;  // of the run, counted from 0
   Section section;
-  int64_t instruction;  // number in the list
+  int64_t instruction;     // number in the list
+  bool computing = false;  // at the arithmetic of it, rather than waiting for what it needs
 };
 
 // A place, for those who watch from another thread or process: one number, so that no half of it
@@ -28,8 +29,8 @@ struct WorkerPlace {
 class WorkerProgress {
  public:
   void Store(const WorkerPlace& place) {
-    packed_.store(place.step << kStepShift | static_cast<int64_t>(place.section) << kSectionShift |
-                      place.instruction,
+    packed_.store(place.step << kStepShift | int64_t{place.computing} << kComputingShift |
+                      static_cast<int64_t>(place.section) << kSectionShift | place.instruction,
                   std::memory_order_relaxed);
   }
   // Nothing before the first step.
@@ -39,12 +40,12 @@ class WorkerProgress {
     if (packed == kNowhere) return std::nullopt;
     return WorkerPlace{packed >> kStepShift,
                        static_cast<Section>(packed >> kSectionShift & kSectionMask),
-                       packed & kInstructionMask};
+                       packed & kInstructionMask, (packed >> kComputingShift & 1) != 0};
   }
 
  private:
   static constexpr int64_t kNowhere = -1;
-  static constexpr int kSectionShift = 26, kStepShift = 28;
+  static constexpr int kSectionShift = 26, kComputingShift = 28, kStepShift = 29;
   static constexpr int64_t kSectionMask = 3, kInstructionMask = (int64_t{1} << kSectionShift) - 1;
   std::atomic<int64_t> packed_{kNowhere};
 };
@@ -53,7 +54,7 @@ struct WorkerOptions {
   int64_t repetitions = 1;
   int64_t first_step = 0;                       // for the progress
   std::chrono::steady_clock::time_point start;  // zero of the timeline
-  WorkerProgress* progress = nullptr;           // told before each instruction
+  WorkerProgress* progress = nullptr;           // told before each instruction, and its arithmetic
   DeviceTurns* turns = nullptr;                 // where other jobs use the device too
 };
 

@@ -1,7 +1,9 @@
 // What heddle-worker can do. heddle starts it; people need not.
 //
 //   heddle-worker verify plan.json [--steps K] [--profile file] [--json]
-//   heddle-worker run '{"plan": "plan.json", "steps": 100, …}' [--json]      run_config.h
+//   heddle-worker run '{"plan": "plan.json", "steps": 100, …}' [--json]      run_config.h, and the
+//   names
+//                                                            of options that were given as "given"
 //   heddle-worker share '{"jobs": [{"name": "a", …}], …}' [--json]           share_config.h
 //   heddle-worker profile '{"models": ["tiny-gpt"], …}' [--json]             profile.cc
 #pragma once
@@ -18,7 +20,7 @@ namespace heddle {
 using Words = std::vector<std::string>;
 
 Status VerifyCommand(const Words& words);
-Status RunCommand(const Words& words);
+Result<int> RunCommand(const Words& words);  // its exit code: a signal may have stopped it
 Status ProfileCommand(const Words& words);
 Status ShareCommand(const Words& words);
 

@@ -1,24 +1,35 @@
 // heddle-worker: the part of heddle that links libtorch.
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
+#include "base/json_field.h"
 #include "worker/commands.h"
+#include "worker/output.h"
 
 namespace heddle {
 namespace {
 
 struct Command {
   const char* name;
-  Status (*run)(const Words& words);
+  Result<int> (*run)(const Words& words);  // the exit code
 };
 
-constexpr Command kCommands[] = {{"verify", VerifyCommand},
-                                 {"run", RunCommand},
-                                 {"profile", ProfileCommand},
-                                 {"share", ShareCommand}};
+// Ended well, or not at all.
+template <Status (*run)(const Words& words)>
+Result<int> Plainly(const Words& words) {
+  HEDDLE_RETURN_IF_ERROR(run(words));
+  return 0;
+}
 
-Status Dispatch(const Words& words) {
+constexpr Command kCommands[] = {{"verify", Plainly<VerifyCommand>},
+                                 {"run", RunCommand},
+                                 {"profile", Plainly<ProfileCommand>},
+                                 {"share", Plainly<ShareCommand>}};
+
+Result<int> Dispatch(const Words& words) {
+  HEDDLE_RETURN_IF_ERROR(PrepareOutput());
   for (const Command& command : kCommands) {
     if (!words.empty() && words[0] == command.name) {
       return command.run(Words(words.begin() + 1, words.end()));
@@ -27,11 +38,30 @@ Status Dispatch(const Words& words) {
   return Usage("heddle starts this program: see heddle --help");
 }
 
+// As heddle does: with --json an error is an object on standard output, too.
+int Fail(const Error& error, bool as_json) {
+  const int code = static_cast<int>(error.kind);
+  if (as_json && !HasPrinted()) {
+    (void)PrintJson({{"schema", "heddle.error/1"},
+                     {"exit_code", code},
+                     {"where", error.where},
+                     {"error", error.what},
+                     {"hint", error.hint}})
+        .ok();
+  }
+  std::fprintf(stderr, "heddle: %s\n", error.ToString().c_str());
+  return code;
+}
+
 int Main(int argc, char** argv) {
-  const Status status = Dispatch(Words(argv + 1, argv + argc));
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "heddle: %s\n", status.error().ToString().c_str());
-  return static_cast<int>(status.error().kind);
+  const Words words(argv + 1, argv + argc);
+  const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
+  try {
+    const Result<int> code = Dispatch(words);
+    return code.ok() ? code.value() : Fail(code.error(), as_json);
+  } catch (const std::exception& error) {
+    return Fail({ErrorKind::kInternal, "heddle-worker", error.what(), ""}, as_json);
+  }
 }
 
 }  // namespace
@@ -48,11 +78,4 @@ Result<PlanAndProfile> LoadPlanAndProfile(const std::string& plan, const std::st
 
 }  // namespace heddle
 
-int main(int argc, char** argv) {
-  try {
-    return heddle::Main(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "heddle-worker: internal error: %s\n", error.what());
-    return static_cast<int>(heddle::ErrorKind::kInternal);
-  }
-}
+int main(int argc, char** argv) { return heddle::Main(argc, argv); }

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "run/torch/measure.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
+#include "worker/output.h"
 
 namespace heddle {
 namespace {
@@ -49,6 +51,8 @@ Status ProfileCommand(const Words& words) {
   HEDDLE_ASSIGN(const Json json, ParseJson(words[0], "profile request"));
   HEDDLE_ASSIGN(const Request request, ReadRequest(JsonField(json, "profile request")));
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(request.output));
+  HEDDLE_RETURN_IF_ERROR(CheckWritable(request.cluster));
   InstallTensorMemory();
   Profile profile;
   if (std::filesystem::exists(request.output)) {
@@ -80,19 +84,18 @@ Status ProfileCommand(const Words& words) {
       result["link_latency_seconds"] = speeds.latency.value;
       result["message_bytes_per_second"] = speeds.message_bandwidth.value;
     }
-    fmt::print("{}\n", result.dump(2));
-    return Ok();
+    return PrintJson(result);
   }
-  fmt::print("{}: {} ops of device type {} ({} before)\n", request.output, profile.size(),
-             request.type, before);
+  std::string text = fmt::format("{}: {} ops of device type {} ({} before)\n", request.output,
+                                 profile.size(), request.type, before);
   if (!request.cluster.empty()) {
-    fmt::print(
+    text += fmt::format(
         "{}: {} devices of {:.1f} GFLOP/s, {:.1f} GB/s to memory, {:.1f} GB/s and {:.0f} us "
         "to each other\n",
         request.cluster, speeds.devices, speeds.flops.value / 1e9,
         speeds.memory_bandwidth.value / 1e9, speeds.link.value / 1e9, speeds.latency.value * 1e6);
   }
-  return Ok();
+  return Print(text);
 }
 
 }  // namespace heddle

@@ -14,6 +14,7 @@
 #include "run/share/share_mail.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
+#include "worker/output.h"
 #include "worker/share_jobs.h"
 #include "worker/share_rank.h"
 #include "worker/share_rehearsal.h"
@@ -337,8 +338,7 @@ Status ShareCommand(const Words& words) {
   HEDDLE_ASSIGN(const ShareSummary summary, Share(config).Run());
   const Json result = ShareSummaryToJson(summary);
   HEDDLE_RETURN_IF_ERROR(WriteFile(config.directory + "/result.json", result.dump(2) + "\n"));
-  fmt::print("{}", as_json ? result.dump(2) + "\n" : ShareSummaryText(summary));
-  std::fflush(stdout);
+  HEDDLE_RETURN_IF_ERROR(as_json ? PrintJson(result) : Print(ShareSummaryText(summary)));
   if (const ShareSummary::Job* failed = summary.failed(); failed != nullptr) {
     return Error{ErrorKind::kRunFailed, "job " + failed->name, failed->why,
                  "the other jobs went on without it"};

@@ -72,6 +72,7 @@ RunConfig RunConfigOf(const ShareJobConfig& job) {
   config.steps = job.steps;
   config.seed = static_cast<uint64_t>(job.seed);
   config.learning_rate = job.learning_rate;
+  config.dtype = job.dtype;
   config.keep = 1;
   return config;
 }
@@ -97,7 +98,7 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
   const OpCost cost = loaded.planning->cost();
   HEDDLE_ASSIGN(job->segment_seconds, CostSegments(program, *loaded.cluster, &cost));
   HEDDLE_ASSIGN(job->cluster_devices, FindDevices(program, *loaded.cluster));
-  const DType run_dtype = loaded.plan.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  HEDDLE_ASSIGN(const DType run_dtype, TrainedType(loaded.plan, RunConfigOf(config)));
   job->byte_scale =
       static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
   job->modelled = ModelStep(*job);

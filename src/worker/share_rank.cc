@@ -128,8 +128,7 @@ Status LeadShareJob(const ShareRun& run) {
     return place ? fmt::format("in step {}", place->step + 1)
                  : std::string("before its first step");
   };
-  // Whoever has a device too long loses it by its lease.
-  watch.computing = [](const WorkerProgress&, int32_t) { return false; };
+  // Nobody is called stuck: whoever has a device too long loses it by its lease.
   return RunProcesses(
       static_cast<int>(program.devices.size()),
       [&](int32_t rank, ProcessSlot& slot, int port) -> Status {

@@ -10,6 +10,7 @@
 #include "model/zoo.h"
 #include "program/lower/lower.h"
 #include "worker/commands.h"
+#include "worker/output.h"
 
 namespace heddle {
 namespace {
@@ -47,7 +48,7 @@ Result<Flags> ParseFlags(const Words& words) {
 }
 
 // `small` is the copy that was verified in the plan's place, if one was.
-void Print(const Verification& v, const Flags& flags, const Plan& plan, const Plan* small) {
+Status PrintResult(const Verification& v, const Flags& flags, const Plan& plan, const Plan* small) {
   if (flags.json) {
     Json json = {{"schema", "heddle.verification/1"},
                  {"ok", v.ok},
@@ -59,24 +60,25 @@ void Print(const Verification& v, const Flags& flags, const Plan& plan, const Pl
                  {"share_of_rounding", v.share},
                  {"worst", v.worst}};
     if (small != nullptr) json["scaled_to"] = {{"model", small->model}, {"batch", small->batch}};
-    fmt::print("{}\n", json.dump(2));
-    return;
+    return PrintJson(json);
   }
-  fmt::print("{}: {} of {} on {} devices against one device, fp64, {} {}\n",
-             v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model, plan.devices_used(),
-             flags.steps, plan.local ? "rounds" : "steps");
+  std::string text = fmt::format("{}: {} of {} on {} devices against one device, fp64, {} {}\n",
+                                 v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model,
+                                 plan.devices_used(), flags.steps, plan.local ? "rounds" : "steps");
   if (small != nullptr) {
-    fmt::print("  too large to compute here: verified as {}, batch {}, under the same decisions\n",
-               small->model, small->batch);
+    text += fmt::format(
+        "  too large to compute here: verified as {}, batch {}, under the same decisions\n",
+        small->model, small->batch);
   }
-  fmt::print("  largest relative error: loss {:.2g}, gradients {:.2g}, parameters {:.2g}\n",
-             v.max_loss_error, v.max_gradient_error, v.max_parameter_error);
+  text +=
+      fmt::format("  largest relative error: loss {:.2g}, gradients {:.2g}, parameters {:.2g}\n",
+                  v.max_loss_error, v.max_gradient_error, v.max_parameter_error);
   if (v.rounding_alone > 0) {
-    fmt::print(
+    text += fmt::format(
         "  {} of {} values compared are rounding alone: no two orders of sums agree on them\n",
         v.rounding_alone, v.tensors);
   }
-  fmt::print("  worst: {}\n", v.worst);
+  return Print(text + fmt::format("  worst: {}\n", v.worst));
 }
 
 // What one training step of the plan takes here: memory of all devices, of the reference and of how
@@ -134,7 +136,8 @@ Status VerifyCommand(const Words& words) {
   options.ages = WeightAges(*plan, ChainOf(*graph).size());
   options.local = plan->local;
   HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, *graph, options));
-  Print(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr);
+  HEDDLE_RETURN_IF_ERROR(
+      PrintResult(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr));
   if (verification.ok) return Ok();
   return Error{ErrorKind::kParity, flags.file, "does not equal one device: " + verification.worst,
                ""};

@@ -23,7 +23,6 @@ ProcessWatch Watch() {
     const auto place = progress.Load();
     return "in step " + std::to_string(place ? place->step : -1);
   };
-  watch.computing = [](const WorkerProgress&, int32_t) { return false; };
   watch.silence = std::chrono::hours(1);  // nobody is silent, however busy the machine is
   return watch;
 }
@@ -120,6 +119,79 @@ TEST(ProcessesTest, AnErrorKeepsItsKindAndWords) {
   EXPECT_EQ(status.error().where, "data.txt");
   EXPECT_EQ(status.error().hint, "give another");
 }
+
+// Also one that failed in the middle, when it says what it is about.
+TEST(ProcessesTest, AFailureWithAPlaceKeepsItsWords) {
+  const Status status = RunProcesses(
+      2,
+      [](int32_t rank, ProcessSlot&, int) -> Status {
+        if (rank == 1) return Forever();
+        return Error{ErrorKind::kRunFailed, "step 3", "fc0.w is not finite", "a smaller rate"};
+      },
+      Watch());
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().ToString(), "step 3: fc0.w is not finite\n  hint: a smaller rate");
+}
+
+TEST(ProcessesTest, TheHintKnowsWhatTheFirstProcessHasDone) {
+  ProcessWatch watch = Watch();
+  watch.hint = [](const ProcessSlot& first) {
+    return std::string("look into ") + first.directory.data();
+  };
+  const Status status = RunProcesses(
+      2,
+      [](int32_t rank, ProcessSlot& slot, int) -> Status {
+        if (rank == 1) return Forever();
+        WriteText(slot.directory, "runs/a");
+        raise(SIGKILL);
+        return Ok();
+      },
+      watch);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().hint, "look into runs/a");
+}
+
+TEST(ProcessesTest, TheFirstProcessHasTheLastWord) {
+  const ProcessWatch watch = Watch();
+  ProcessesEnd end;
+  const Status status = RunProcesses(
+      1,
+      [](int32_t, ProcessSlot& slot, int) -> Status {
+        slot.said = 7;
+        return Ok();
+      },
+      watch, &end);
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(end.said, 7);
+  EXPECT_FALSE(end.lost);
+}
+
+// In a process of its own, which is sent so many signals, each after the one before was noticed.
+int CodeOfSignalled(int signals) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    ProcessWatch watch = Watch();
+    watch.asked_to_stop = [] {};
+    ProcessesEnd end;
+    const Status status = RunProcesses(
+        2,
+        [&](int32_t rank, ProcessSlot& slot, int) -> Status {
+          if (rank == 1) return Forever();
+          for (int k = 0; k < signals; ++k) {
+            kill(getppid(), SIGINT);
+            while (slot.stop == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          }
+          return Forever();
+        },
+        watch, &end);
+    _exit(!status.ok() ? 1 : end.signal != SIGINT ? 2 : end.at_once ? 3 : 4);
+  }
+  int status = 0;
+  waitpid(parent, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(ProcessesTest, ASecondSignalEndsAllAtOnce) { EXPECT_EQ(CodeOfSignalled(2), 3); }
 
 TEST(ProcessesTest, NothingIsLeftWhenTheParentCannotGoOn) {
   ProcessWatch watch = Watch();

@@ -74,6 +74,7 @@ class Background {
   }
 
   void Signal(int signal) const { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
 
   // Its exit code.
   int Wait() {

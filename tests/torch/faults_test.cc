@@ -133,7 +133,7 @@ TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {
     ASSERT_TRUE(background.Await([&] { return std::filesystem::exists(run + "/log.jsonl"); }))
         << background.err();
     background.Signal(signal);
-    EXPECT_EQ(background.Wait(), 0) << background.err();
+    EXPECT_EQ(background.Wait(), 128 + signal) << background.err();
     EXPECT_THAT(background.out(), HasSubstr("interrupted"));
     const Checkpoint checkpoint = LoadCheckpoint(LatestCheckpoint(run).value()).value();
     const RunDirectory directory = RunDirectory::Open(run).value();
@@ -142,19 +142,37 @@ TEST(ProcessRunTest, AskedToStopItFinishesTheStepAndSaves) {
   }
 }
 
-// The disk is full when a checkpoint is due: an error that says so, and no half of one.
+// The disk is full when a checkpoint is due: an error that says so, and no half of one. One that is
+// too small from the beginning is refused before the first step.
 TEST(ProcessRunTest, AFullDiskIsAnError) {
   const ScratchFolder folder;
   const std::string disk = folder / "disk";
   std::filesystem::create_directories(disk);
-  if (RunShell("mount -t tmpfs -o size=300k tmpfs " + disk).exit_code != 0) {
+  if (RunShell("mount -t tmpfs -o size=2m tmpfs " + disk).exit_code != 0) {
     GTEST_SKIP() << "mounting a small file system is not permitted here";
   }
-  const Ran ran = RunHeddle("run " + MakePlanFile(folder, "1f1b") +
-                            " --steps 50 --save-every 2 --dir " + disk + "/run");
-  EXPECT_NE(ran.exit_code, 0);
-  EXPECT_THAT(ran.err, HasSubstr("No space left on device"));
-  EXPECT_TRUE(ListCheckpoints(disk + "/run").empty());
+  const std::string plan = MakePlanFile(folder, "1f1b");
+  const Ran small =
+      RunHeddle("run " + plan + " --steps 50 --save-every 1 --keep 40 --dir " + disk + "/small");
+  EXPECT_EQ(small.exit_code, 4);
+  EXPECT_THAT(small.err, HasSubstr("checkpoints of"));
+  EXPECT_THAT(small.err, HasSubstr("bytes are free"));
+  EXPECT_FALSE(std::filesystem::exists(disk + "/small"));
+  {
+    const std::string run = disk + "/run";
+    Background background("run " + plan + " --steps 1000000 --save-every 5 --keep 1 --dir " + run,
+                          folder);
+    while (ListCheckpoints(run).empty()) {
+      ASSERT_TRUE(Background::Exists(background.pid())) << background.err();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    RunShell("dd if=/dev/zero of=" + disk + "/ballast bs=4k");
+    EXPECT_NE(background.Wait(), 0);
+    EXPECT_THAT(background.err(), HasSubstr("No space left on device"));
+    for (const std::string& checkpoint : ListCheckpoints(run)) {
+      EXPECT_TRUE(LoadCheckpoint(checkpoint).ok()) << checkpoint;
+    }
+  }
   RunShell("umount " + disk);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "run/data/cifar_data.h"
 #include "run/data/libsvm_data.h"
@@ -76,6 +77,19 @@ Result<std::unique_ptr<DataSource>> OpenData(const std::string& spec, const Grap
   if (kind == "text") return MakeTextData(std::move(contents), spec, graph, options);
   HEDDLE_ASSIGN(LibsvmRows rows, ParseLibsvm(contents, spec));
   return MakeLibsvmData(std::move(rows), spec, graph, options);
+}
+
+Result<std::string> DataHash(const std::string& spec) {
+  const size_t colon = spec.find(':');
+  if (colon == std::string::npos) return std::string();
+  const bool several = spec.starts_with("cifar");
+  const std::string paths = spec.substr(colon + 1);
+  Hash hash;
+  for (const std::string_view path : SplitAt(paths, several ? ',' : '\0')) {
+    HEDDLE_ASSIGN(const std::string contents, ReadData(spec, std::string(path)));
+    hash.Add(contents);
+  }
+  return hash.Hex();
 }
 
 int64_t HeldOut(int64_t samples, const DataOptions& options) {

@@ -52,6 +52,9 @@ struct DataOptions {
 Result<std::unique_ptr<DataSource>> OpenData(const std::string& spec, const Graph& graph,
                                              const DataOptions& options);
 
+// Of the bytes of a source's files, to notice that they are not those of before; "" for synthetic.
+Result<std::string> DataHash(const std::string& spec);
+
 // How many of `samples` the options hold out: the nearest whole number, at least one if any are
 // wanted, and never all. REQUIRES: samples >= 1.
 int64_t HeldOut(int64_t samples, const DataOptions& options);

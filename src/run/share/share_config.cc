@@ -30,6 +30,7 @@ Json ShareJobToJson(const ShareJobConfig& job) {
   Json json = {{"name", job.name},          {"plan", job.plan},    {"profile", job.profile},
                {"data", job.data},          {"steps", job.steps},  {"seed", job.seed},
                {"rate", job.learning_rate}, {"weight", job.weight}};
+  if (job.dtype) json["dtype"] = NameOf(*job.dtype);
   if (job.times) json["times"] = TimesToJson(*job.times);
   return json;
 }
@@ -45,6 +46,11 @@ Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(job.learning_rate, json.Number("rate"));
   HEDDLE_ASSIGN(job.weight, json.Number("weight"));
   if (!(job.weight > 0)) return json.Bad(fmt::format("weight {} is not positive", job.weight));
+  if (json.Has("dtype")) {
+    HEDDLE_ASSIGN(const std::string name, json.String("dtype"));
+    job.dtype = ParseDType(name);
+    if (!job.dtype) return json.Bad(fmt::format("dtype \"{}\" is unknown", name));
+  }
   if (json.Has("times")) {
     HEDDLE_ASSIGN(const JsonField times, json.Object("times"));
     HEDDLE_ASSIGN(job.times, TimesFromJson(times));

@@ -233,6 +233,12 @@ Result<Checkpoint> LoadCheckpoint(const std::string& path) {
   return error;
 }
 
+Result<CheckpointInfo> LoadCheckpointInfo(const std::string& path) {
+  const std::string file = Under(path, "", std::string(kInfoFile));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(file));
+  return ParseCheckpointInfo(text, file);
+}
+
 std::vector<std::string> ListCheckpoints(const std::string& run) {
   const std::string parent = CheckpointsOf(run);
   std::vector<std::string> paths;

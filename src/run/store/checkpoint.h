@@ -59,6 +59,9 @@ Result<std::string> SaveCheckpoint(const std::string& parent, CheckpointInfo inf
 // file and the other checkpoints there are.
 Result<Checkpoint> LoadCheckpoint(const std::string& path);
 
+// What a checkpoint is of, without its tensors.
+Result<CheckpointInfo> LoadCheckpointInfo(const std::string& path);
+
 // Paths of the step-* directories of a run, by step.
 std::vector<std::string> ListCheckpoints(const std::string& run);
 

@@ -23,6 +23,17 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 5> kEntries = {"config.json", "plan.json", "log.jsonl",
                                                       "timeline.json", "checkpoints"};
 
+// The config with its schema in front.
+Json WithSchema(const Json& config) {
+  HEDDLE_CHECK(config.is_object());
+  Json json;
+  json["schema"] = kRunConfigSchema;
+  for (const auto& [key, value] : config.items()) {
+    if (key != "schema") json[key] = value;
+  }
+  return json;
+}
+
 std::string TextOf(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -154,13 +165,21 @@ void RunDirectory::CloseLog() {
 std::string RunDirectory::checkpoints_path() const { return CheckpointsOf(path_); }
 
 Status RunDirectory::WriteConfig(const Json& config) const {
-  HEDDLE_CHECK(config.is_object());
-  Json json;
-  json["schema"] = kRunConfigSchema;
-  for (const auto& [key, value] : config.items()) {
-    if (key != "schema") json[key] = value;
-  }
-  return WriteFile(config_path(), TextOf(json, 2));
+  return WriteFile(config_path(), TextOf(WithSchema(config), 2));
+}
+
+Status RunDirectory::Supersede(const Json& config, const std::string& plan, int64_t step) const {
+  const auto supersede = [&](const std::string& path, const char* name,
+                             const std::string& text) -> Status {
+    HEDDLE_ASSIGN(const std::string before, ReadFile(path));
+    if (before == text) return Ok();
+    const std::string kept = fmt::format("{}/{}-until-{:08}.json", path_, name, step);
+    struct stat info {};
+    if (::lstat(kept.c_str(), &info) != 0) HEDDLE_RETURN_IF_ERROR(WriteFile(kept, before));
+    return WriteFile(path, text);
+  };
+  HEDDLE_RETURN_IF_ERROR(supersede(config_path(), "config", TextOf(WithSchema(config), 2)));
+  return supersede(plan_path(), "plan", plan);
 }
 
 Status RunDirectory::WritePlan(const std::string& text) const {
@@ -240,6 +259,22 @@ Status RunDirectory::ResumeAfter(int64_t step) {
   }
   if (kept != text) HEDDLE_RETURN_IF_ERROR(WriteFile(log_path(), kept));
   return DropCheckpointsAfter(path_, step);
+}
+
+Result<ResumePoint> FindResumePoint(const std::string& path) {
+  const auto is_run = [](const fs::path& directory) {
+    std::error_code ignored;
+    return fs::exists(directory / "config.json", ignored);
+  };
+  std::error_code ignored;
+  if (fs::exists(fs::path(path) / "checkpoint.json", ignored)) {
+    const fs::path run = (fs::path(path + "/").lexically_normal() / "../..").lexically_normal();
+    std::string name = run.string();
+    if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+    return ResumePoint{is_run(run) ? name : "", path};
+  }
+  HEDDLE_ASSIGN(std::string latest, LatestCheckpoint(path));
+  return ResumePoint{is_run(path) ? path : "", std::move(latest)};
 }
 
 }  // namespace heddle

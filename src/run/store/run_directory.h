@@ -6,6 +6,7 @@
 //     log.jsonl        one JSON object per line, appended as training goes
 //     timeline.json    what happened when, measured
 //     checkpoints/     see checkpoint.h
+//     config-until-<step>.json, plan-until-<step>.json   what the steps before were trained with
 //
 //   HEDDLE_ASSIGN(RunDirectory run, RunDirectory::CreateNamed("runs", "tiny-mlp", time(nullptr)));
 //   HEDDLE_RETURN_IF_ERROR(run.WriteConfig(options));
@@ -63,6 +64,11 @@ class RunDirectory {
   Status WriteTimeline(const std::string& text) const;
   Result<Json> ReadConfig() const;  // with its schema, which is verified
 
+  // Training went on after `step` under another config or plan: those before stay as
+  // config-until-<step>.json and plan-until-<step>.json. A leg that is resumed from its own start
+  // leaves what is kept already.
+  Status Supersede(const Json& config, const std::string& plan, int64_t step) const;
+
   // Adds a line to the log; when it returns, the line outlives this process. On failure, as on a
   // full disk, the log is as it was.
   Status Append(const Json& line);
@@ -83,6 +89,14 @@ class RunDirectory {
   std::string path_;
   int log_ = -1;  // opened by the first Append
 };
+
+// Where a run that is resumed goes on.
+struct ResumePoint {
+  std::string run;         // its directory; "": a checkpoint that belongs to no run
+  std::string checkpoint;  // the one named, or the last of the run
+};
+// `path` is a run or one of its checkpoints.
+Result<ResumePoint> FindResumePoint(const std::string& path);
 
 // "gpt:layers=12" -> "gpt-layers-12": a letter or digit, then also _, . and -; at most 64 in all.
 std::string RunNameOf(std::string_view model);

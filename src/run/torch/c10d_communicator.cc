@@ -25,6 +25,15 @@ namespace {
 
 using Gloo = c10d::ProcessGroupGloo;
 
+// A peer may compute for as long as it likes: those who watch it say when it is lost.
+constexpr std::chrono::hours kForever{24 * 365};
+
+// Without the library's own stack.
+std::string FirstLine(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 at::Tensor Bytes1d(int64_t count) { return at::empty({count}, at::kByte); }
 
 std::byte* DataOf(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
@@ -49,9 +58,9 @@ class WorkTicket final : public Ticket {
   void Wait() override {
     if (done_) return;
     try {
-      work_->wait();
+      work_->wait(kForever);
     } catch (const std::exception& error) {
-      throw PeerLost(error.what());
+      throw PeerLost(FirstLine(error));
     }
     done_ = true;
   }
@@ -131,8 +140,8 @@ class GroupRunner {
       const auto sends = Start(out[to], [&](std::vector<at::Tensor>& memory) {
         return gloo_->send(memory, static_cast<int>(to), 0);
       });
-      if (receives) receives->wait();
-      if (sends) sends->wait();
+      if (receives) receives->wait(kForever);
+      if (sends) sends->wait(kForever);
     }
   }
 
@@ -289,7 +298,9 @@ class GroupRunner {
 class C10dCommunicator final : public Communicator {
  public:
   C10dCommunicator(const C10dOptions& options, const c10::intrusive_ptr<c10d::Store>& store) {
-    const auto gloo_options = Gloo::Options::create(options.timeout);
+    // The library's own reductions know no limit but this.
+    const auto gloo_options =
+        Gloo::Options::create(options.native_all_reduce ? kForever : options.timeout);
     gloo_options->devices.push_back(Gloo::createDeviceForHostname(options.interface_address));
     gloo_options->threads = 2;
     everyone_ = c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>("all", store),
@@ -332,7 +343,7 @@ class C10dCommunicator final : public Communicator {
       auto work = post(memory);
       return std::make_shared<WorkTicket>(std::move(work), std::move(memory));
     } catch (const std::exception& error) {
-      throw PeerLost(error.what());
+      throw PeerLost(FirstLine(error));
     }
   }
 
@@ -390,9 +401,10 @@ Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options) {
     HEDDLE_RETURN_IF_ERROR(CompareIdentities(options, *store));
     return std::unique_ptr<Communicator>(std::make_unique<C10dCommunicator>(options, store));
   } catch (const std::exception& error) {
-    return Error{ErrorKind::kRunFailed, where,
-                 fmt::format("device {} cannot reach the others: {}", options.device, error.what()),
-                 "is the address right, the port open, and have all devices started?"};
+    return Error{
+        ErrorKind::kRunFailed, where,
+        fmt::format("device {} cannot reach the others: {}", options.device, FirstLine(error)),
+        "is the address right, the port open, and have all devices started?"};
   }
 }
 
@@ -401,7 +413,7 @@ Result<std::unique_ptr<Rendezvous>> HostRendezvous(uint16_t port) {
     return std::unique_ptr<Rendezvous>(std::make_unique<StoreServer>(port));
   } catch (const std::exception& error) {
     return Error{ErrorKind::kRunFailed, fmt::format("port {}", port),
-                 fmt::format("cannot be listened on: {}", error.what()),
+                 fmt::format("cannot be listened on: {}", FirstLine(error)),
                  "choose another with --port, or leave it out"};
   }
 }

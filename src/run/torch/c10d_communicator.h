@@ -27,7 +27,7 @@ struct C10dOptions {
   std::vector<std::vector<int32_t>> groups;       // devices in rank order, by group number
   std::string identity;                           // must be the same for all: version, plan
   std::chrono::milliseconds meet_within{60'000};  // for all devices to come
-  std::chrono::milliseconds timeout{300'000};     // for one operation
+  std::chrono::milliseconds timeout{300'000};     // for connecting
   bool native_all_reduce = false;  // Gloo's own, whose bits depend on the number of devices
 };
 

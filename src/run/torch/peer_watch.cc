@@ -21,7 +21,7 @@ class PeerWatch::Impl {
  public:
   explicit Impl(PeerWatchOptions options) : options_(std::move(options)), answered_(Clock::now()) {
     for (int32_t rank = 0; rank < options_.ranks; ++rank) {
-      vigils_.emplace_back(options_.silence, Clock::now());
+      vigils_.emplace_back(options_.silence, options_.patience, Clock::now());
     }
     talker_ = std::thread([this] { Talk(); });
     // The store may stop answering while the talker waits for it.
@@ -61,8 +61,8 @@ class PeerWatch::Impl {
       std::optional<Clock::time_point> waits_since;
       for (int64_t beats = 1;; ++beats) {
         const bool done = done_;
-        const std::string sign =
-            fmt::format("{} {}", done ? kDone : beats, options_.progress->packed());
+        const std::string sign = fmt::format("{} {} {}", done ? kDone : beats,
+                                             options_.progress->packed(), CpuMilliseconds());
         store->set(KeyOf(options_.rank), BytesOf(sign));
         const bool all_done = options_.rank == 0 && JudgeAll(*store);
         if (store->check({kVerdict})) End("");
@@ -92,26 +92,25 @@ class PeerWatch::Impl {
       const int64_t place = ParseInteger(words[1]).value_or(0);
       if (beats == kDone) continue;
       all_done = false;
+      const int64_t cpu = ParseInteger(words[2]).value_or(0);
+      const WorkAt work = options_.work(place, rank);
       const Vigil::Verdict verdict = vigils_[static_cast<size_t>(rank)].Look(
-          {beats, place, options_.computing(place, rank)}, Clock::now());
+          {beats, place, work.segment, work.predicted, static_cast<double>(cpu) * 1e-3},
+          Clock::now());
       if (verdict == Vigil::Verdict::kWell) continue;
       store.set(kVerdict, BytesOf("lost"));
       std::this_thread::sleep_for(2 * kPause);  // for the others to see it before the store goes
-      End(fmt::format("heddle: {}: {}, {}\n  hint: {}\n", options_.name(rank),
-                      verdict == Vigil::Verdict::kSilent
-                          ? "does not answer: it died, is stopped or hangs"
-                          : "does not get on: it is stuck",
-                      options_.place(place, rank), kHint));
+      End(TextOf(rank, verdict == Vigil::Verdict::kSilent ? kSilent : kStuck,
+                 ", " + options_.place(place, rank)));
     }
     return all_done;
   }
 
-  void FirstIsLost() {
-    End(options_.rank == 1
-            ? fmt::format("heddle: {}: does not answer: it died, is stopped or hangs\n"
-                          "  hint: {}\n",
-                          options_.name(0), kHint)
-            : "");
+  void FirstIsLost() { End(options_.rank == 1 ? TextOf(0, kSilent, "") : ""); }
+
+  std::string TextOf(int32_t rank, const char* what, const std::string& place) const {
+    const Error error{ErrorKind::kRunFailed, options_.name(rank), what + place, options_.hint()};
+    return fmt::format("heddle: {}\n", error.ToString());
   }
 
   [[noreturn]] static void End(const std::string& message) {
@@ -121,7 +120,8 @@ class PeerWatch::Impl {
   }
 
   static constexpr const char* kVerdict = "verdict";
-  static constexpr const char* kHint = "the last checkpoint is whole: go on with --resume";
+  static constexpr const char* kSilent = "does not answer: it died, is stopped or hangs";
+  static constexpr const char* kStuck = "does not get on: it is stuck";
   static constexpr int64_t kDone = -1;
 
   PeerWatchOptions options_;

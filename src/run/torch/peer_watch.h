@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "run/processes.h"
 #include "run/worker.h"
 
 namespace heddle {
@@ -24,7 +25,9 @@ struct PeerWatchOptions {
   const WorkerProgress* progress = nullptr;            // this rank's
   std::function<std::string(int32_t rank)> name;       // "device 2 (b:0)"
   std::function<std::string(int64_t, int32_t)> place;  // of a packed place and a rank
-  std::function<bool(int64_t, int32_t)> computing;
+  std::function<WorkAt(int64_t, int32_t)> work;        // there (vigil.h)
+  std::function<std::string()> hint;                   // what to do after a failure
+  double patience = 10;                                // as in ProcessWatch
 };
 
 class PeerWatch {

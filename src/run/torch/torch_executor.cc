@@ -291,6 +291,7 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
     const BufferRef ref = BufferOf(port, in);
     if (at.role == Role::kInput) {
       live[at.place] = LoadInput(at, segment, in, i);
+      if (WatchesAll()) Watch(StepAt(in, i), at.tensor, live[at.place]);
       continue;
     }
     const bool adds =
@@ -298,8 +299,11 @@ std::vector<at::Tensor> TorchExecutor::TakeInputs(const Segment& segment,
     if (port.use == PortUse::kWrite || (port.use == PortUse::kAdd && !adds)) continue;
     live[at.place] = Whole(ref, at.slice, i);
     if (at.copied) live[at.place] = live[at.place].clone();
+    const bool update = segment.phase == SegmentPhase::kUpdate;
+    const bool norm = update && at.tensor == g_.clip_norm();
+    const bool gradient = update && port.use == PortUse::kConsume && !norm;
+    if (gradient || norm || WatchesAll()) Watch(StepAt(in, i), at.tensor, live[at.place]);
     if (port.use != PortUse::kConsume) continue;
-    const bool gradient = segment.phase == SegmentPhase::kUpdate && at.tensor != g_.clip_norm();
     if (gradient && options_.keep_gradients) {
       gradients_[g_.tensor(at.tensor).name] = live[at.place];
     }
@@ -318,8 +322,9 @@ void TorchExecutor::KeepOutputs(const Segment& segment, const CompiledSegment& c
     if (added || (port.use != PortUse::kWrite && port.use != PortUse::kAdd)) continue;
     at::Tensor& value = live[at.place];
     if (at.role == Role::kLoss) {
+      Watch(StepAt(in, i), at.tensor, value);
       const std::lock_guard lock(losses_mutex_);
-      losses_[options_.first_step + StepOf(p_, in, i)] += value.item<double>() * loss_share_;
+      losses_[StepAt(in, i)] += value.item<double>() * loss_share_;
       continue;
     }
     const BufferRef ref = BufferOf(port, in);
@@ -339,7 +344,7 @@ std::vector<at::Tensor> TorchExecutor::RunOp(const Op& op, std::vector<at::Tenso
 
 // Replicas that go their own way for a while count their own updates: a version says which it is.
 int64_t TorchExecutor::UpdateNumber(const Instruction& in, int64_t i) const {
-  if (!in.version.present()) return options_.first_step + StepOf(p_, in, i);
+  if (!in.version.present()) return StepAt(in, i);
   const int64_t per_body = std::max(1, in.version.coefficient);
   return options_.first_step / StepsPerBody(p_) * per_body + in.version.value(i);
 }
@@ -351,9 +356,27 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
   const CompiledSegment& compiled = Compile(in.target);
   if (segment.ops.empty()) return Move(segment, compiled, in, i);
   std::vector<at::Tensor> live = TakeInputs(segment, compiled, in, i);
+  if (!Frozen(segment, compiled, in, live)) RunOps(segment, compiled, in, i, live);
+  KeepOutputs(segment, compiled, in, i, live);
+}
+
+bool TorchExecutor::Frozen(const Segment& segment, const CompiledSegment& compiled,
+                           const Instruction& in, const std::vector<at::Tensor>& live) const {
+  const bool frozen = watch_ != nullptr && watch_->first() && !WatchesAll();
+  if (!frozen || segment.phase != SegmentPhase::kUpdate) return false;
+  for (size_t k = 0; k < compiled.ports.size(); ++k) {
+    const PortUse use = segment.ports[k].use;
+    const bool made = use == PortUse::kWrite || (use == PortUse::kAdd && !in.accumulate);
+    if (made && !live[compiled.ports[k].place].defined()) return false;
+  }
+  return true;
+}
+
+void TorchExecutor::RunOps(const Segment& segment, const CompiledSegment& compiled,
+                           const Instruction& in, int64_t i, std::vector<at::Tensor>& live) {
   KernelContext context;
   context.batch = g_.batch();
-  context.step = options_.first_step + StepOf(p_, in, i);
+  context.step = StepAt(in, i);
   context.update = UpdateNumber(in, i);
   context.learning_rate =
       options_.schedule.At(context.step, options_.total_steps, options_.learning_rate);
@@ -374,16 +397,15 @@ void TorchExecutor::Compute(const Instruction& in, int64_t i) {
         RunOp(*op.op, std::move(inputs), context, adds ? live[op.outputs[0]] : at::Tensor());
     for (size_t o = 0; o < outputs.size(); ++o) {
       at::Tensor& value = live[op.outputs[o]];
-      if (!outputs[o].defined()) continue;  // added
-      if (value.defined()) {                // a sum of several, or of earlier microbatches
+      if (outputs[o].defined() && value.defined()) {  // a sum of several, or of microbatches
         value.add_(outputs[o]);
-      } else {
+      } else if (outputs[o].defined()) {  // otherwise it was added
         value = std::move(outputs[o]);
       }
+      if (WatchesAll()) Watch(context.step, op.op->outputs[o].tensor, value);
     }
     for (const size_t place : op.dead) live[place].reset();
   }
-  KeepOutputs(segment, compiled, in, i, live);
 }
 
 // What the segment reads of a tensor goes to where it writes it; the rest of that is zero.
@@ -419,7 +441,14 @@ void TorchExecutor::Move(const Segment& segment, const CompiledSegment& compiled
 
 Payload TorchExecutor::Outgoing(const BufferRef& ref, int64_t i) {
   const MemoryScope scope(memory_.get());
-  return PayloadOf(Whole(ref, SliceFor(ref.tensor, ref.slice), i).contiguous());
+  const at::Tensor value = Whole(ref, SliceFor(ref.tensor, ref.slice), i).contiguous();
+  if (watch_ != nullptr) {
+    const int64_t bodies = static_cast<int64_t>(first_row_.size());
+    const int64_t body = ref.microbatch.present() ? ref.microbatch.value(i) / bodies : i;
+    Watch(options_.first_step + body * StepsPerBody(p_),
+          graph_tensor_[static_cast<size_t>(ref.tensor)], value);
+  }
+  return PayloadOf(value);
 }
 
 Payload TorchExecutor::Incoming(const BufferRef& ref, int64_t i) {

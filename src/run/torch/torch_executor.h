@@ -14,6 +14,7 @@
 #include "model/graph.h"
 #include "run/data/data_source.h"
 #include "run/executor.h"
+#include "run/torch/finite_watch.h"
 #include "run/torch/kernels.h"
 #include "run/torch/tensor_memory.h"
 #include "run/train_options.h"
@@ -55,6 +56,9 @@ class TorchExecutor final : public Executor {
     options_.first_sample = sample;
   }
   void SetListener(OpListener listener) { listener_ = std::move(listener); }
+  // Looks at losses, gradients and what is sent, or at everything. From the first that is not
+  // finite on weights stay as they are. May be null.
+  void SetFiniteWatch(FiniteWatch* watch) { watch_ = watch; }
   // The bytes of this device's tensors, if tensor_memory.h is installed.
   MemoryAccount& memory() { return *memory_; }
   // This device's part of a step's loss, once. Another thread may ask while this one works.
@@ -127,6 +131,19 @@ class TorchExecutor final : public Executor {
                                 const KernelContext& context, const at::Tensor& sum) const;
   void KeepOutputs(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
                    int64_t i, std::vector<at::Tensor>& live);
+  void RunOps(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
+              int64_t i, std::vector<at::Tensor>& live);
+  bool WatchesAll() const { return watch_ != nullptr && watch_->everything(); }
+  // The training step that an instruction belongs to.
+  int64_t StepAt(const Instruction& in, int64_t i) const {
+    return options_.first_step + StepOf(p_, in, i);
+  }
+  void Watch(int64_t step, TensorId tensor, const at::Tensor& value) const {
+    if (watch_ != nullptr) watch_->Look(step, tensor, value);
+  }
+  // Weights stay as they are.
+  bool Frozen(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
+              const std::vector<at::Tensor>& live) const;
 
   // First: it outlives the tensors.
   std::unique_ptr<MemoryAccount> memory_ = std::make_unique<MemoryAccount>();
@@ -145,6 +162,7 @@ class TorchExecutor final : public Executor {
   std::map<int64_t, double> losses_;  // by step
   TensorsByName gradients_;
   OpListener listener_;
+  FiniteWatch* watch_ = nullptr;
 };
 
 }  // namespace heddle

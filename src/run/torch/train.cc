@@ -6,21 +6,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
-#include <filesystem>
 #include <numeric>
 #include <thread>
 
 #include "base/json_field.h"
 #include "base/version.h"
-#include "program/lower/forward_only.h"
-#include "program/lower/lower.h"
 #include "program/unroll.h"
 #include "run/data/data_source.h"
 #include "run/rank_messages.h"
+#include "run/run_files.h"
 #include "run/store/checkpoint.h"
-#include "run/store/run_directory.h"
 #include "run/torch/device_threads.h"
+#include "run/torch/finite_watch.h"
+#include "run/torch/gathered_values.h"
+#include "run/torch/resumed_values.h"
 #include "run/torch/stored_tensors.h"
 
 namespace heddle {
@@ -39,32 +38,6 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// The checkpoint that `resume` means: itself, or the last of a run.
-Result<Checkpoint> LoadResumed(const std::string& resume) {
-  if (std::filesystem::exists(resume + "/checkpoint.json")) return LoadCheckpoint(resume);
-  HEDDLE_ASSIGN(const std::string latest, LatestCheckpoint(resume));
-  return LoadCheckpoint(latest);
-}
-
-// Every weight and state of the model must be there, in its shape.
-Status CheckFits(const Graph& graph, const Checkpoint& checkpoint, const std::string& path) {
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.role != Role::kParameter && tensor.role != Role::kState) continue;
-    const StoredTensor* stored = checkpoint.tensors.Find(tensor.name);
-    if (stored == nullptr) {
-      return BadInput(path, fmt::format("has no {}", tensor.name),
-                      fmt::format("it is of {} with {}; plan the same model and optimizer",
-                                  checkpoint.info.model, checkpoint.info.optimizer));
-    }
-    if (stored->shape != tensor.shape) {
-      return BadInput(path,
-                      fmt::format("{} has another shape than in the plan's model", tensor.name),
-                      fmt::format("it is of {}", checkpoint.info.model));
-    }
-  }
-  return Ok();
-}
-
 // What the first rank tells the others to do next.
 struct Order {
   int64_t steps = 0;
@@ -72,6 +45,16 @@ struct Order {
   bool evaluate = false;
   bool save = false;
   bool end = false;
+  bool interrupted = false;
+  bool bad = false;  // something was not finite: find out what was first, and end
+  NotFinite what;
+};
+
+// What a rank tells the first one after each part, beside its losses.
+struct PartNote {
+  bool asked_to_stop = false;
+  bool bad = false;
+  NotFinite what;
 };
 
 class RankTrainer {
@@ -93,23 +76,28 @@ class RankTrainer {
         progress_(progress),
         hooks_(hooks),
         per_body_(StepsPerBody(training.program)),
-        outside_(StepsOutsideBody(training.program)) {}
+        outside_(StepsOutsideBody(training.program)),
+        // An asynchronous pipeline may run for long before it stops: it ends where it stands.
+        watch_(outside_ > 0 ? FiniteWatch::Manner::kThrow : FiniteWatch::Manner::kNote) {}
 
   Result<RunResult> Run() {
     HEDDLE_RETURN_IF_ERROR(Prepare());
     while (true) {
       const Order order = NextOrder();
+      if (order.bad) return EndBadly(Earliest(order.what));
       if (order.steps > 0) HEDDLE_RETURN_IF_ERROR(RunPart(order.steps));
       if (order.evaluate) HEDDLE_RETURN_IF_ERROR(Evaluate());
-      if (order.save) HEDDLE_RETURN_IF_ERROR(Save());
+      if (order.save) {
+        HEDDLE_ASSIGN(const std::optional<NotFinite> refused, Save());
+        if (refused && !config_.keep_going) return EndBadly(*refused);
+      }
       if (order.end) return Finish();
     }
   }
 
  private:
   Status Prepare() {
-    const DType planned = plan_.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-    options_.dtype = config_.dtype.value_or(planned);
+    HEDDLE_ASSIGN(options_.dtype, TrainedType(plan_, config_));
     HEDDLE_ASSIGN(options_.schedule, ParseLearningRate(config_.schedule));
     options_.learning_rate = config_.learning_rate;
     options_.total_steps = config_.steps;
@@ -120,20 +108,23 @@ class RankTrainer {
     }
     HEDDLE_RETURN_IF_ERROR(CheckParts());
     HEDDLE_ASSIGN(data_, OpenData(config_.data, graph_, {options_.seed, config_.validation}));
+    HEDDLE_RETURN_IF_ERROR(CheckHeldOut());
     executor_ = std::make_unique<TorchExecutor>(program_, messages_.rank(), graph_, *data_,
                                                 options_, values);
+    if (!config_.keep_going) executor_->SetFiniteWatch(&watch_);
     if (emulation_ != nullptr) paced_executor_ = emulation_->Pace(messages_.rank(), *executor_);
     if (hooks_.wrap) paced_executor_ = hooks_.wrap(*executor_);
     if (hooks_.turns != nullptr) {
       hooks_.turns->SetHash([this] { return QuickHashOf(executor_->UpdatedValues()); });
     }
     if (!messages_.is_first()) return Ok();
-    HEDDLE_RETURN_IF_ERROR(OpenDirectory());
-    listener_.note(fmt::format("{}: {} of {} on {} devices, {}; {}", directory_->path(),
-                               plan_.strategy, plan_.model, program_.devices.size(), where_,
-                               data_->Describe()));
+    HEDDLE_ASSIGN(RunFiles files, RunFiles::Open(plan_, graph_, config_, options_.dtype, done_));
+    files_.emplace(std::move(files));
+    listener_.opened(files_->path());
+    listener_.note(fmt::format("{}: {} of {} on {} devices, {}; {}", files_->path(), plan_.strategy,
+                               plan_.model, program_.devices.size(), where_, data_->Describe()));
     outcome_.first_step = done_;
-    outcome_.directory = directory_->path();
+    outcome_.directory = files_->path();
     outcome_.predicted_iteration_seconds =
         plan_.estimate.iteration_seconds / static_cast<double>(per_body_);
     outcome_.timeline = EmptyTimeline(program_);
@@ -141,38 +132,35 @@ class RankTrainer {
   }
 
   Result<TensorsByName> Resume() {
-    HEDDLE_ASSIGN(const Checkpoint checkpoint, LoadResumed(config_.resume));
-    HEDDLE_RETURN_IF_ERROR(CheckFits(graph_, checkpoint, config_.resume));
-    if (config_.seed && *config_.seed != checkpoint.info.seed) {
-      return BadInput("--seed",
-                      fmt::format("{} is not the seed of {}, {}", *config_.seed, config_.resume,
-                                  checkpoint.info.seed),
-                      "leave it out to go on with the run's");
+    HEDDLE_ASSIGN(ResumedValues resumed, LoadResumedValues(config_.resume, graph_, options_.dtype));
+    const CheckpointInfo& info = resumed.info;
+    options_.seed = config_.seed.value_or(info.seed);
+    if (options_.seed != info.seed && !config_.may_override) {
+      return BadInput(
+          "--seed",
+          fmt::format("{} is not the seed of {}, {}", options_.seed, config_.resume, info.seed),
+          "leave it out to go on with the run's; --override goes on all the same");
     }
-    options_.seed = checkpoint.info.seed;
-    done_ = checkpoint.info.step;
-    samples_ = checkpoint.info.samples;
+    done_ = info.step;
+    samples_ = info.samples;
     if (done_ > config_.steps) {
       return BadInput("--steps", fmt::format("{} steps are done already", done_),
                       "--steps counts from the beginning of the run");
     }
-    return FromStored(checkpoint.tensors, options_.dtype);
+    return std::move(resumed.tensors);
   }
 
-  // Going on with a run goes on in its directory, unless another is named.
-  Status OpenDirectory() {
-    const bool in_place = !config_.resume.empty() && config_.directory.empty() &&
-                          std::filesystem::exists(config_.resume + "/config.json");
-    Result<RunDirectory> opened =
-        in_place ? RunDirectory::Open(config_.resume)
-        : config_.directory.empty()
-            ? RunDirectory::CreateNamed("runs", plan_.model, std::time(nullptr))
-            : RunDirectory::Create(config_.directory);
-    if (!opened.ok()) return opened.error();
-    directory_.emplace(std::move(opened).value());
-    if (in_place) HEDDLE_RETURN_IF_ERROR(directory_->ResumeAfter(done_));
-    HEDDLE_RETURN_IF_ERROR(directory_->WriteConfig(RunConfigToJson(config_)));
-    return directory_->WritePlan(PlanToJson(plan_).dump(2) + "\n");
+  // Whoever wants to look at samples held out must hold out as many as fill a batch.
+  Status CheckHeldOut() {
+    const int64_t held_out = data_->validation_samples();
+    if (config_.validation == 0 || held_out >= forward_.samples()) return Ok();
+    const std::string what = fmt::format("{} samples are held out, fewer than a batch of {}",
+                                         held_out, forward_.samples());
+    if (config_.eval_every > 0) {
+      return BadInput("--eval-every", what, "a larger --validation, or a plan for a smaller batch");
+    }
+    if (messages_.is_first()) listener_.note(what + ": nobody looks at them");
+    return Ok();
   }
 
   static bool Due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
@@ -217,14 +205,16 @@ class RankTrainer {
   Order NextOrder() {
     Order order;
     if (messages_.is_first()) {
-      outcome_.interrupted = listener_.interrupted();
-      order.end = done_ == config_.steps || outcome_.interrupted;
+      order.bad = bad_.has_value();
+      order.what = bad_.value_or(NotFinite{});
+      order.interrupted = done_ < config_.steps && (asked_to_stop_ || listener_.interrupted());
+      order.end = done_ == config_.steps || order.interrupted;
       if (config_.elastic && saved_ < 0 && !order.end) {
         order.save = true;  // a start to go back to
       } else if (order.end) {
         const bool trained = !outcome_.losses.empty();
         const bool seen = !outcome_.held_out.empty() && outcome_.held_out.back().step == done_;
-        order.evaluate = trained && !outcome_.interrupted && !seen;
+        order.evaluate = trained && !order.interrupted && !seen;
         order.save = trained && saved_ != done_;
       } else {
         constexpr double kPartSeconds = 0.5;
@@ -248,7 +238,9 @@ class RankTrainer {
     }
     // Nobody computes between two orders: the pace may change.
     if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
-    return FromBytes<Order>(messages_.FromFirst(ToBytes(std::vector<Order>{order})))[0];
+    order = FromBytes<Order>(messages_.FromFirst(ToBytes(std::vector<Order>{order})))[0];
+    outcome_.interrupted = order.interrupted;
+    return order;
   }
 
   Status RunPart(int64_t steps) {
@@ -260,17 +252,26 @@ class RankTrainer {
     options.progress = progress_;
     options.turns = hooks_.turns;
     Executor& executor = paced_executor_ ? *paced_executor_ : *executor_;
-    HEDDLE_ASSIGN(std::vector<TimelineEvent> events,
-                  RunDevice(program_, messages_.rank(), executor, communicator_, options));
+    std::vector<TimelineEvent> events;
+    try {
+      HEDDLE_ASSIGN(events,
+                    RunDevice(program_, messages_.rank(), executor, communicator_, options));
+    } catch (const FiniteWatch::Found& found) {
+      return Describe(found.not_finite(), "");
+    }
     const double elapsed = SecondsSince(options.start);
     step_seconds_ = elapsed / static_cast<double>(steps);
     std::vector<double> losses;
     for (int64_t step = done_; step < done_ + steps; ++step) {
       losses.push_back(executor_->TakeLoss(step));
     }
-    const std::vector<double> sums = SumAtFirst(losses);
-    if (messages_.is_first())
+    std::vector<double> sums = SumAtFirst(losses);
+    TellFirst();
+    if (messages_.is_first()) {
+      if (bad_) sums.resize(static_cast<size_t>(bad_->step - done_ + 1));
       HEDDLE_RETURN_IF_ERROR(LogPart(sums, EndsOf(events, steps / per_body_, elapsed)));
+    }
+    part_ = {done_, samples_};
     done_ += steps;
     samples_ += steps / per_body_ * program_.samples();
     events_ = std::move(events);
@@ -312,6 +313,50 @@ class RankTrainer {
         fmt::format("time goes {:.3g} times slower, so that real work fits in", dilation_));
   }
 
+  void TellFirst() {
+    const std::optional<NotFinite>& mine = watch_.first();
+    const PartNote note{listener_.interrupted(), mine.has_value(), mine.value_or(NotFinite{})};
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(std::vector<PartNote>{note}))) {
+      const PartNote other = FromBytes<PartNote>(bytes)[0];
+      asked_to_stop_ = asked_to_stop_ || other.asked_to_stop;
+      if (other.bad && (!bad_ || other.what < *bad_)) bad_ = other.what;
+    }
+  }
+
+  // Something was bad in a step, and since then no weight has changed: the step once more, with a
+  // look at every tensor. Where it cannot be repeated, what was seen must do.
+  NotFinite Earliest(const NotFinite& seen) {
+    if (outside_ > 0 || hooks_.turns != nullptr) return seen;
+    FiniteWatch everything(FiniteWatch::Manner::kEverything);
+    executor_->SetFiniteWatch(&everything);
+    const int64_t bodies = (seen.step - part_.step) / per_body_;
+    executor_->StartAt(part_.step + bodies * per_body_,
+                       part_.samples + bodies * program_.samples());
+    WorkerOptions options;
+    options.start = Clock::now();
+    (void)RunDevice(program_, messages_.rank(), *executor_, communicator_, options).ok();
+    const NotFinite mine = everything.first().value_or(seen);
+    NotFinite first = mine;
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(std::vector<NotFinite>{mine}))) {
+      first = std::min(first, FromBytes<NotFinite>(bytes)[0]);
+    }
+    return first;
+  }
+
+  Error Describe(const NotFinite& what, const std::string& hint) const {
+    return {ErrorKind::kRunFailed, fmt::format("step {}", what.step + 1),
+            fmt::format("{} is not finite", graph_.tensor(TensorId{what.tensor}).name), hint};
+  }
+
+  // All ranks come here; the first says why.
+  Result<RunResult> EndBadly(const NotFinite& what) {
+    messages_.FromFirst({});
+    outcome_.failed = true;
+    if (!messages_.is_first()) return std::move(outcome_);
+    return Describe(what, GoOnHint(files_->path(), "with a smaller --rate") +
+                              "; --keep-going trains on all the same");
+  }
+
   // Element by element, in the order of ranks. Empty on the other ranks.
   std::vector<double> SumAtFirst(const std::vector<double>& mine) {
     std::vector<double> sums;
@@ -348,8 +393,11 @@ class RankTrainer {
       outcome_.losses.push_back(losses[k]);
       listener_.step(step + 1, config_.steps, losses[k], seconds);
       const double rate = options_.schedule.At(step, options_.total_steps, options_.learning_rate);
-      HEDDLE_RETURN_IF_ERROR(directory_->Append(
+      HEDDLE_RETURN_IF_ERROR(files_->Append(
           {{"step", step + 1}, {"loss", losses[k]}, {"seconds", seconds}, {"rate", rate}}));
+      if (std::isfinite(losses[k]) || bad_ || said_) continue;
+      listener_.note(fmt::format("step {}: the loss is not finite; going on", step + 1));
+      said_ = true;
     }
     return Ok();
   }
@@ -374,89 +422,50 @@ class RankTrainer {
         std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(batches);
     outcome_.held_out.push_back({done_, loss});
     listener_.note(fmt::format("step {}: held-out loss {:.5g}", done_, loss));
-    return directory_->Append({{"step", done_}, {"validation_loss", loss}});
+    return files_->Append({{"step", done_}, {"validation_loss", loss}});
   }
 
-  // What a rank holds of each tensor.
-  std::map<std::string, Slice> PartsAt(int32_t rank) const {
-    std::map<std::string, Slice> parts;
-    for (const BufferRef& ref : program_.devices[static_cast<size_t>(rank)].holds) {
-      parts[program_.tensor(ref.tensor).name] = program_.SliceOf(ref.tensor, ref.slice);
-    }
-    return parts;
+  Result<TensorsByName> Gather(Role role) {
+    return GatherValues(role, *executor_, program_, graph_, messages_, options_.dtype);
   }
 
-  // Puts the parts that a rank sent where they belong.
-  void Place(const TensorsByName& parts, int32_t rank, TensorsByName& whole) const {
-    const std::map<std::string, Slice> slices = PartsAt(rank);
-    for (const auto& [name, part] : parts) {
-      const std::vector<int64_t>& shape = graph_.tensor(*graph_.FindTensor(name)).shape;
-      if (part.numel() == 0) continue;
-      if (part.sizes() == shape) {
-        whole[name] = part;
-        continue;
-      }
-      at::Tensor& all = whole[name];
-      if (!all.defined()) all = at::zeros(shape, part.options());
-      at::Tensor place = all;
-      const Slice& slice = slices.at(name);
-      for (size_t axis = 0; axis < slice.size(); ++axis) {
-        place = place.narrow(static_cast<int64_t>(axis), slice[axis].begin, slice[axis].size());
-      }
-      place.copy_(part);
-    }
-  }
-
-  // The whole tensors of a role, at the first rank. Of several that hold a part the first sends.
-  Result<TensorsByName> GatherValues(Role role) {
-    TensorsByName mine = executor_->Values(role);
-    const std::map<std::string, Slice> parts = PartsAt(messages_.rank());
-    for (int32_t rank = 0; rank < messages_.rank(); ++rank) {
-      for (const auto& [name, slice] : PartsAt(rank)) {
-        const auto same = parts.find(name);
-        if (same != parts.end() && same->second == slice) mine.erase(name);
-      }
-    }
-    if (messages_.is_first()) {
-      TensorsByName whole;
-      Place(mine, 0, whole);
-      const std::vector<ByteString> others = messages_.ToFirst({});
-      for (size_t rank = 0; rank < others.size(); ++rank) {
-        const ByteString& bytes = others[rank];
-        if (bytes.empty()) continue;
-        const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        HEDDLE_ASSIGN(const SafetensorsFile file, SafetensorsFile::Parse(text, "a rank"));
-        Place(FromStored(file, options_.dtype), static_cast<int32_t>(rank), whole);
-      }
-      return whole;
-    }
-    HEDDLE_ASSIGN(const std::string text, SafetensorsText(ToStored(mine), {}, "a rank"));
-    const auto* data = reinterpret_cast<const std::byte*>(text.data());
-    messages_.ToFirst(ByteString(data, data + text.size()));
-    return TensorsByName{};
-  }
-
-  Status Save() {
-    HEDDLE_ASSIGN(TensorsByName values, GatherValues(Role::kParameter));
-    HEDDLE_ASSIGN(TensorsByName states, GatherValues(Role::kState));
-    if (!messages_.is_first()) return Ok();
+  // All or nothing: what is not finite is not saved, and is told to all ranks.
+  Result<std::optional<NotFinite>> Save() {
+    HEDDLE_ASSIGN(TensorsByName values, Gather(Role::kParameter));
+    HEDDLE_ASSIGN(TensorsByName states, Gather(Role::kState));
     values.merge(states);
-    CheckpointInfo info{.step = done_,
-                        .samples = samples_,
-                        .seed = options_.seed,
-                        .model = plan_.model,
-                        .model_hash = plan_.model_hash,
-                        .optimizer = std::string(NameOf(plan_.optimizer)),
-                        .dtype = options_.dtype,
-                        .heddle_version = kVersion};
-    HEDDLE_ASSIGN(outcome_.checkpoint,
-                  SaveCheckpoint(directory_->checkpoints_path(), info, ToStored(values)));
+    NotFinite refused{done_ - 1, -1};
+    for (const Tensor& tensor : graph_.tensors()) {
+      const auto value = values.find(tensor.name);  // at the first rank
+      if (refused.tensor >= 0 || value == values.end() || AllFinite(value->second)) continue;
+      refused.tensor = graph_.FindTensor(tensor.name)->value;
+    }
+    refused =
+        FromBytes<NotFinite>(messages_.FromFirst(ToBytes(std::vector<NotFinite>{refused})))[0];
+    if (refused.tensor >= 0) {
+      if (messages_.is_first() && config_.keep_going) {
+        listener_.note(fmt::format("step {}: not saved: {} is not finite", done_,
+                                   graph_.tensor(TensorId{refused.tensor}).name));
+      }
+      saved_ = done_;  // as far as it can be
+      return std::optional(refused);
+    }
+    if (!messages_.is_first()) return std::optional<NotFinite>();
+    const CheckpointInfo info{.step = done_,
+                              .samples = samples_,
+                              .seed = options_.seed,
+                              .model = plan_.model,
+                              .model_hash = plan_.model_hash,
+                              .optimizer = std::string(NameOf(plan_.optimizer)),
+                              .dtype = options_.dtype,
+                              .heddle_version = kVersion};
+    HEDDLE_ASSIGN(outcome_.checkpoint, files_->Save(info, ToStored(values)));
     saved_ = done_;
-    return PruneCheckpoints(directory_->path(), static_cast<int>(config_.keep));
+    return std::optional<NotFinite>();
   }
 
   Result<RunResult> Finish() {
-    HEDDLE_ASSIGN(const TensorsByName parameters, GatherValues(Role::kParameter));
+    HEDDLE_ASSIGN(const TensorsByName parameters, Gather(Role::kParameter));
     KeepLastSteps();
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(events_))) {
       const auto events = FromBytes<TimelineEvent>(bytes);
@@ -521,34 +530,23 @@ class RankTrainer {
   int64_t samples_ = 0;  // seen
   double step_seconds_ = 0;
   std::vector<TimelineEvent> events_;  // of the last part
+  struct {
+    int64_t step = 0, samples = 0;
+  } part_;  // where the last part began
+  FiniteWatch watch_;
 
   // The first rank's.
   double dilation_ = 0;
-  std::optional<RunDirectory> directory_;
-  int64_t saved_ = -1;           // the last step saved
-  std::vector<double> seconds_;  // of steps
+  std::optional<RunFiles> files_;
+  std::optional<NotFinite> bad_;  // the first that any rank saw
+  bool said_ = false;             // that losses are not finite
+  bool asked_to_stop_ = false;    // some rank was
+  int64_t saved_ = -1;            // the last step saved
+  std::vector<double> seconds_;   // of steps
   RunResult outcome_;
 };
 
 }  // namespace
-
-Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config) {
-  for (const Op& op : graph.ops()) {
-    if (op.kind != OpKind::kOpaque) continue;
-    return BadInput(config.plan,
-                    fmt::format("layer {} is a profile: it has times, no arithmetic", op.name),
-                    "run it with --emulate: devices then only keep time");
-  }
-  Training training{&plan, &graph, config, {}, {}, nullptr};
-  HEDDLE_ASSIGN(training.program, LowerPlan(plan, graph));
-  // Looking at held-out samples knows one version of the weights.
-  Plan flushed = plan;
-  flushed.async.reset();
-  if (flushed.local) std::fill(flushed.local->steps.begin(), flushed.local->steps.end(), 1);
-  HEDDLE_ASSIGN(const Program whole, LowerPlan(flushed, graph));
-  training.forward = ForwardOnly(whole);
-  return training;
-}
 
 Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator& communicator,
                             const RunListener& listener, const std::string& where,
@@ -558,16 +556,24 @@ Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator
 
 Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener) {
   std::optional<Result<RunResult>> first;
+  std::string directory;
+  RunListener heard = listener;
+  heard.opened = [&](const std::string& path) {
+    directory = path;
+    listener.opened(path);
+  };
   const Status status =
       RunOnThreads(training.program, [&](int32_t rank, Communicator& communicator) -> Status {
         Result<RunResult> result =
-            TrainRank(training, rank, communicator, listener, "threads of this process");
+            TrainRank(training, rank, communicator, heard, "threads of this process");
         if (!result.ok()) return result.error();
         if (rank == 0) first.emplace(std::move(result));
         return Ok();
       });
-  if (!status.ok()) return status.error();
-  return std::move(*first);
+  if (status.ok()) return std::move(*first);
+  Error error = status.error();
+  if (error.kind == ErrorKind::kRunFailed && error.hint.empty()) error.hint = GoOnHint(directory);
+  return error;
 }
 
 }  // namespace heddle

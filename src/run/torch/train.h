@@ -41,7 +41,8 @@ struct RunResult {
   std::string directory;
   std::string checkpoint;  // the last one saved
   bool interrupted = false;
-  Timeline timeline;  // of the last steps
+  bool failed = false;  // on all ranks but the first, which has the error
+  Timeline timeline;    // of the last steps
   // Of an emulated run, whose seconds are those of the modelled cluster.
   bool emulated = false;
   double dilation = 1;
@@ -56,7 +57,9 @@ struct RunListener {
   std::function<void(const std::string& line)> note = [](const std::string&) {};
   std::function<void(int64_t step, int64_t steps, double loss, double seconds)> step =
       [](int64_t, int64_t, double, double) {};
-  // Asked now and then, some times a second: save and stop?
+  // The run's directory is there.
+  std::function<void(const std::string& directory)> opened = [](const std::string&) {};
+  // Asked now and then, of all ranks, some times a second: save and stop?
   std::function<bool()> interrupted = [] { return false; };
 };
 
@@ -69,6 +72,9 @@ struct Training {
   Program forward;                 // for held-out samples
   Emulation* emulation = nullptr;  // may be null
 };
+// The type to train in: as the config says, or the plan's, if that can be trained in here.
+Result<DType> TrainedType(const Plan& plan, const RunConfig& config);
+
 Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config);
 
 // How a rank's device is used by others too (run/share). Steps then go in one part.

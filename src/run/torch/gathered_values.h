@@ -1,0 +1,15 @@
+// The whole tensors of a run, put together from the parts that its devices hold.
+#pragma once
+
+#include "base/result.h"
+#include "run/rank_messages.h"
+#include "run/torch/torch_executor.h"
+
+namespace heddle {
+
+// Of a role, at the first rank; nothing at the others. Of several that hold a part the first sends.
+// All ranks call it at the same time.
+Result<TensorsByName> GatherValues(Role role, const TorchExecutor& executor, const Program& program,
+                                   const Graph& graph, RankMessages& messages, DType dtype);
+
+}  // namespace heddle

@@ -1,0 +1,24 @@
+// Standard output of heddle-worker: what is printed arrives, or it is an error.
+#pragma once
+
+#include <string>
+
+#include "base/json_fwd.h"
+#include "base/result.h"
+
+namespace heddle {
+
+// Before anything else. A standard stream that is closed must not become a file of ours; a closed
+// output is refused at once, and a reader that goes away is an error when we write, not our end.
+Status PrepareOutput();
+
+// Prints and flushes.
+Status Print(const std::string& text);
+Status PrintJson(const Json& json);
+
+// Whether anything was printed, here or in a process of ours that said so: a failure then adds no
+// second object.
+bool HasPrinted();
+void NotePrinted();
+
+}  // namespace heddle

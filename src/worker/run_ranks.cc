@@ -1,0 +1,270 @@
+#include "worker/run_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <iterator>
+#include <optional>
+
+#include "base/hash.h"
+#include "base/json_field.h"
+#include "base/version.h"
+#include "choose/planners.h"
+#include "cluster/without_device.h"
+#include "program/segment_cost.h"
+#include "program/text/program_text.h"
+#include "run/processes.h"
+#include "run/run_files.h"
+#include "run/torch/c10d_communicator.h"
+#include "run/torch/peer_watch.h"
+#include "worker/interrupt.h"
+#include "worker/output.h"
+
+namespace heddle {
+namespace {
+
+// What devices are called, where they are, and what their work there should take.
+class Places {
+ public:
+  static Result<Places> Make(const Program& program, const LoadedPlan& loaded) {
+    const OpCost cost = loaded.planning->cost();
+    HEDDLE_ASSIGN(SegmentSeconds seconds, CostSegments(program, *loaded.cluster, &cost));
+    HEDDLE_ASSIGN(const std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
+    Places places(program, std::move(seconds));
+    for (const DeviceId device : devices) {
+      const double rate = loaded.cluster->type_of(device).rate(loaded.plan.dtype).value;
+      places.slower_.push_back(std::max(1.0, rate / kSlowRate));
+    }
+    return places;
+  }
+
+  // "device 2 (b:0)".
+  std::string Name(int32_t rank) const {
+    return fmt::format("device {} ({})", rank, program_.devices[static_cast<size_t>(rank)].name);
+  }
+
+  // "in step 17, at "compute B2 #3"" for people.
+  std::string Text(const std::optional<WorkerPlace>& place, int32_t rank) const {
+    if (!place) return "before its first step";
+    const Instruction* at = InstructionAt(place, rank);
+    if (at == nullptr) return fmt::format("after step {}", place->step + 1);
+    const DeviceProgram& device = program_.devices[static_cast<size_t>(rank)];
+    return fmt::format("in step {}, at \"{}\"", place->step + 1,
+                       PrintInstruction(program_, device, *at));
+  }
+
+  WorkAt Work(const std::optional<WorkerPlace>& place, int32_t rank) const {
+    const Instruction* at = InstructionAt(place, rank);
+    if (at == nullptr || !place->computing) return {};
+    return {at->target, seconds_.Of(rank, at->target) * slower_[static_cast<size_t>(rank)]};
+  }
+
+ private:
+  // FLOP/s that any processor has, also one that many processes share.
+  static constexpr double kSlowRate = 1e9;
+
+  Places(const Program& program, SegmentSeconds seconds)
+      : program_(program), seconds_(std::move(seconds)) {}
+
+  // Null between two parts of the run.
+  const Instruction* InstructionAt(const std::optional<WorkerPlace>& place, int32_t rank) const {
+    if (!place) return nullptr;
+    const auto& list = program_.devices[static_cast<size_t>(rank)].list(place->section);
+    return place->instruction < std::ssize(list) ? &list[static_cast<size_t>(place->instruction)]
+                                                 : nullptr;
+  }
+
+  const Program& program_;
+  SegmentSeconds seconds_;      // on the plan's cluster
+  std::vector<double> slower_;  // by device: how much a slow processor is
+};
+
+// One rank over c10d, in whatever process it is.
+Result<int> RunRank(
+    const Training& training, int32_t rank, C10dOptions options, const std::string& where,
+    RunFront& front, WorkerProgress* progress, const std::function<void()>& all_have_met = [] {}) {
+  const Program& program = training.program;
+  options.device = rank;
+  options.devices = static_cast<int32_t>(program.devices.size());
+  options.native_all_reduce = training.config.native_collectives;
+  options.meet_within =
+      std::chrono::milliseconds(static_cast<int64_t>(1e3 * training.config.meet_within));
+  options.identity =
+      fmt::format("heddle {}, plan {}", kVersion, HashOf(PlanToJson(*training.plan).dump()));
+  for (const Group& group : program.groups) options.groups.push_back(group.devices);
+  HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
+  all_have_met();
+  const Result<RunResult> trained =
+      TrainRank(training, rank, *communicator, front.listener(), where, progress);
+  if (rank == 0) return front.Conclude(trained);
+  if (!trained.ok()) return trained.error();
+  if (trained.value().failed) return static_cast<int>(ErrorKind::kRunFailed);  // the first says why
+  return trained.value().interrupted ? CodeOf(CaughtInterrupt()) : 0;
+}
+
+// The processes' end as an exit code.
+Result<int> CodeOfEnd(const Status& status, const ProcessesEnd& end) {
+  if (end.said > 0) NotePrinted();
+  if (!status.ok()) return status.error();
+  if (end.at_once) return CodeOf(end.signal);
+  return std::max(0, end.said - 1);
+}
+
+Result<int> RunWatched(const Training& training, const LoadedPlan& loaded, RunFront& front,
+                       ProcessesEnd& end) {
+  const Program& program = training.program;
+  HEDDLE_ASSIGN(const Places places, Places::Make(program, loaded));
+  std::unique_ptr<Rendezvous> rendezvous;
+  ProcessWatch watch;
+  watch.after_fork = [&]() -> Result<int> {
+    HEDDLE_ASSIGN(rendezvous, HostRendezvous(static_cast<uint16_t>(training.config.port)));
+    return rendezvous->port();
+  };
+  watch.name = [&](int32_t rank) { return places.Name(rank); };
+  watch.place = [&](const WorkerProgress& progress, int32_t rank) {
+    return places.Text(progress.Load(), rank);
+  };
+  watch.work = [&](const WorkerProgress& progress, int32_t rank) {
+    return places.Work(progress.Load(), rank);
+  };
+  watch.hint = [](const ProcessSlot& first) { return GoOnHint(first.directory.data()); };
+  watch.asked_to_stop = [] { fmt::print(stderr, "{}", kStopping); };
+  watch.patience = training.config.stuck_after;
+  const auto work = [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
+    front.StopOn([&slot] { return slot.stop.load(); });
+    front.OnOpened([&slot](const std::string& path) { WriteText(slot.directory, path); });
+    C10dOptions options;
+    options.port = static_cast<uint16_t>(port);
+    HEDDLE_ASSIGN(const int code,
+                  RunRank(training, rank, options, "a process each", front, &slot.progress));
+    if (rank == 0) slot.said = 1 + code;
+    return Ok();
+  };
+  const Status status =
+      RunProcesses(static_cast<int32_t>(program.devices.size()), work, watch, &end);
+  return CodeOfEnd(status, end);
+}
+
+// A plan of the same strategy for the cluster without one device.
+Result<LoadedPlan> PlanWithout(const LoadedPlan& loaded, const std::string& device,
+                               const Profile* profile) {
+  LoadedPlan smaller;
+  HEDDLE_ASSIGN(ClusterSpec spec, WithoutDevice(loaded.cluster->spec(), device));
+  HEDDLE_ASSIGN(Cluster cluster, Cluster::Make(std::move(spec), "the remaining cluster"));
+  smaller.cluster = std::make_unique<Cluster>(std::move(cluster));
+  PlanOptions options = loaded.planning->options;
+  options.microbatches.reset();
+  HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *smaller.cluster, profile));
+  smaller.planning = std::make_unique<Planning>(std::move(planning));
+  HEDDLE_ASSIGN(smaller.plan, MakePlan(loaded.plan.strategy, *smaller.planning));
+  return smaller;
+}
+
+}  // namespace
+
+Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
+                        const LaunchedRank& launched, RunFront& front) {
+  const auto devices = static_cast<int32_t>(training.program.devices.size());
+  if (launched.ranks != devices) {
+    return BadInput(
+        launched.launcher,
+        fmt::format("started {} processes, the plan has {} devices", launched.ranks, devices),
+        "start one process per device");
+  }
+  if (training.config.elastic) {
+    return Error{
+        ErrorKind::kUsage, "--elastic",
+        fmt::format("{} started the processes, and cannot start others", launched.launcher),
+        "leave it out, or run without a launcher"};
+  }
+  HEDDLE_ASSIGN(const Places places, Places::Make(training.program, loaded));
+  // Launchers tell all processes at once: the first decides when to stop.
+  CatchInterrupts();
+  std::unique_ptr<Rendezvous> rendezvous;
+  if (launched.rank == 0) {
+    HEDDLE_ASSIGN(rendezvous, HostRendezvous(launched.port));
+  }
+  C10dOptions options;
+  options.address = launched.address;
+  options.port = launched.port;
+  HEDDLE_ASSIGN(options.interface_address, AddressTowards(launched.address, launched.port));
+  if (launched.rank == 0) {
+    fmt::print(stderr, "{}: {} processes meet at {}:{}, this host is {} to them\n",
+               launched.launcher, launched.ranks, launched.address, launched.port,
+               options.interface_address);
+  }
+  std::string directory = training.config.directory;
+  front.OnOpened([&](const std::string& path) { directory = path; });
+  WorkerProgress progress;
+  PeerWatchOptions watch_options;
+  watch_options.address = launched.address;
+  watch_options.port = launched.port;
+  watch_options.rank = launched.rank;
+  watch_options.ranks = launched.ranks;
+  watch_options.progress = &progress;
+  watch_options.patience = training.config.stuck_after;
+  watch_options.name = [&](int32_t rank) { return places.Name(rank); };
+  watch_options.place = [&](int64_t place, int32_t rank) {
+    return places.Text(WorkerProgress::Unpack(place), rank);
+  };
+  watch_options.work = [&](int64_t place, int32_t rank) {
+    return places.Work(WorkerProgress::Unpack(place), rank);
+  };
+  // Only the first is sure to see the run's directory.
+  watch_options.hint = [&] {
+    const bool knows = launched.rank == 0 || !ListCheckpoints(directory).empty();
+    return knows ? GoOnHint(directory) : std::string();
+  };
+  std::optional<PeerWatch> watch;
+  try {
+    return RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
+                   &progress, [&] { watch.emplace(watch_options); });
+  } catch (const PeerLost& lost) {
+    if (CaughtInterrupt() != 0) return CodeOf(CaughtInterrupt());  // another was asked twice
+    watch->AwaitVerdict();
+    return Error{ErrorKind::kRunFailed, places.Name(launched.rank),
+                 std::string("lost the others: ") + lost.what(), "the one that failed says why"};
+  }
+}
+
+Result<int> RunInProcesses(const Training& training, const LoadedPlan& loaded, RunFront& front) {
+  ProcessesEnd end;
+  return RunWatched(training, loaded, front, end);
+}
+
+Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_json) {
+  LoadedPlan replanned;
+  const LoadedPlan* current = &both.loaded;
+  std::string run = config.directory;
+  if (run.empty() && !config.resume.empty()) {
+    HEDDLE_ASSIGN(ResumePoint point, FindResumePoint(config.resume));
+    run = std::move(point.run);
+  }
+  if (run.empty()) {
+    HEDDLE_ASSIGN(const RunDirectory fresh,
+                  RunDirectory::CreateNamed("runs", current->plan.model, std::time(nullptr)));
+    run = config.directory = fresh.path();
+  }
+  while (true) {
+    HEDDLE_ASSIGN(const Training training,
+                  PrepareTraining(current->plan, current->planning->graph, config));
+    RunFront front(current->plan, as_json);
+    ProcessesEnd end;
+    const Result<int> code = RunWatched(training, *current, front, end);
+    if (code.ok() || !end.lost || training.program.devices.size() == 1) return code;
+    const std::string device = training.program.devices[static_cast<size_t>(*end.lost)].name;
+    fmt::print(stderr, "heddle: {}\n", code.error().ToString());
+    HEDDLE_ASSIGN(const std::string checkpoint, LatestCheckpoint(run));
+    HEDDLE_ASSIGN(LoadedPlan smaller, PlanWithout(*current, device, both.profile.get()));
+    fmt::print(stderr, "heddle: without {}: {} on {} devices, on from {}\n", device,
+               smaller.plan.strategy, smaller.plan.devices_used(), checkpoint);
+    replanned = std::move(smaller);
+    current = &replanned;
+    config.resume = run;
+    config.directory.clear();
+  }
+}
+
+}  // namespace heddle

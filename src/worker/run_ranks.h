@@ -1,0 +1,23 @@
+// The ranks of a run: processes that this one forks and watches, or one of those that a launcher
+// started.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "run/launched_rank.h"
+#include "run/torch/train.h"
+#include "worker/commands.h"
+#include "worker/run_front.h"
+
+namespace heddle {
+
+// Each returns the exit code. `loaded` is where the training's plan came from.
+Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
+                        const LaunchedRank& launched, RunFront& front);
+Result<int> RunInProcesses(const Training& training, const LoadedPlan& loaded, RunFront& front);
+
+// Trains in processes; whenever a device is lost, goes on without it.
+Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_json);
+
+}  // namespace heddle

@@ -1,0 +1,70 @@
+// A plan that was read plans again with its own options.
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/json_field.h"
+#include "choose/planners.h"
+#include "plan/planning.h"
+#include "support/scratch_folder.h"
+
+namespace heddle {
+namespace {
+
+PlanOptions OptionsAfterLoading(const PlanOptions& options, const std::string& strategy) {
+  const ScratchFolder folder;
+  const Cluster cluster =
+      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+  const Planning planning = Planning::Make(options, cluster, nullptr).value();
+  const Plan plan = MakePlan(strategy, planning).value();
+  EXPECT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan).dump()).ok());
+  return LoadForUse(folder / "plan.json", nullptr).value().planning->options;
+}
+
+TEST(LoadedOptionsTest, VersionsOfAnAsynchronousPipeline) {
+  PlanOptions options;
+  options.model = "tiny-gpt?tied=0&layers=6";
+  options.batch = 8;
+  for (const WeightVersions versions : kWeightVersions) {
+    options.versions = versions;
+    EXPECT_EQ(OptionsAfterLoading(options, "async").versions, versions) << NameOf(versions);
+  }
+}
+
+TEST(LoadedOptionsTest, RoundsAndReplicasOfLocalSgd) {
+  PlanOptions options;
+  options.model = "tiny-mlp?layers=6";
+  options.batch = 8;
+  for (const ReplicaPlace place : {ReplicaPlace::kWhole, ReplicaPlace::kPipelined}) {
+    options.replicas = place;
+    for (const int64_t every : {1, 3, 8, 11}) {
+      options.every = every;
+      const PlanOptions loaded = OptionsAfterLoading(options, "local");
+      EXPECT_EQ(loaded.every, every);
+      EXPECT_EQ(loaded.replicas, place);
+    }
+  }
+}
+
+TEST(LoadedOptionsTest, WhatHoldsForAnyStrategy) {
+  PlanOptions options;
+  options.model = "tiny-mlp?layers=6";
+  options.batch = 16;
+  options.dtype = DType::kBf16;
+  options.optimizer = Optimizer::kMomentum;
+  options.clip = 0.5;
+  options.compress = true;
+  options.sync = GradientSync::kAllReduce;
+  options.links = LinkModel::kExclusive;
+  const PlanOptions loaded = OptionsAfterLoading(options, "dp");
+  EXPECT_EQ(loaded.model, options.model);
+  EXPECT_EQ(loaded.batch, 16);
+  EXPECT_EQ(loaded.dtype, DType::kBf16);
+  EXPECT_EQ(loaded.optimizer, Optimizer::kMomentum);
+  EXPECT_EQ(loaded.clip, 0.5);
+  EXPECT_TRUE(loaded.compress);
+  EXPECT_EQ(loaded.links, LinkModel::kExclusive);
+}
+
+}  // namespace
+}  // namespace heddle
