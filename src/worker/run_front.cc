@@ -100,14 +100,14 @@ std::string SummaryOf(const RunResult& result, const Plan& plan) {
 
 }  // namespace
 
-Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now()) {}
+ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now()) {}
 
-void Progress::Note(const std::string& line) {
+void ProgressLine::Note(const std::string& line) {
   Clear();
   fmt::print(stderr, "{}\n", line);
 }
 
-void Progress::Step(int64_t step, int64_t steps, double loss) {
+void ProgressLine::Step(int64_t step, int64_t steps, double loss) {
   if (first_ < 0) {
     first_ = step - 1;
     start_ = Clock::now();
@@ -127,7 +127,7 @@ void Progress::Step(int64_t step, int64_t steps, double loss) {
   open_ = terminal_;
 }
 
-void Progress::Clear() {
+void ProgressLine::Clear() {
   if (open_) fmt::print(stderr, "\r\033[K");
   open_ = false;
 }

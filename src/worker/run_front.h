@@ -13,9 +13,9 @@
 namespace heddle {
 
 // One line that is rewritten on a terminal, some twenty lines elsewhere.
-class Progress {
+class ProgressLine {
  public:
-  Progress();
+  ProgressLine();
 
   void Note(const std::string& line);
   void Step(int64_t step, int64_t steps, double loss);
@@ -52,7 +52,7 @@ class RunFront {
   const Plan& plan_;
   bool as_json_;
   std::function<int()> signal_;
-  Progress progress_;
+  ProgressLine progress_;
   RunListener listener_;
 };
 
