@@ -164,7 +164,8 @@ void AddLabRaceCommand(Commands& commands) {
       ->capture_default_str();
   command->add_option("--data", flags->problem.data,
                       "logistic: a libsvm file with two labels; lm: a text");
-  command->add_option("--dimension", flags->problem.dimension, "Parameters, unless data say it");
+  command->add_option("--dimension", flags->problem.dimension, "Parameters, unless data say it")
+      ->check(AtLeast(1));
   AddNetworkOptions(*command, flags->problem.network);
   command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
       ->capture_default_str();
@@ -181,8 +182,10 @@ void AddLabRaceCommand(Commands& commands) {
   command->add_option("--points", trial.points, "Losses taken on the way")->capture_default_str();
   command->add_option("--every", trial.every, "Local methods: steps between averages")
       ->capture_default_str();
-  command->add_option("--microbatches", trial.microbatches,
-                      "gpipe and 2bw: microbatches of a batch; one for each stage unless given");
+  command
+      ->add_option("--microbatches", trial.microbatches,
+                   "gpipe and 2bw: microbatches of a batch; one for each stage unless given")
+      ->check(AtLeast(1));
   command->add_option("--step-sizes", flags->race.step_sizes, "Points of the grid")
       ->capture_default_str();
   command->add_option("--refine", flags->race.refine, "Times to halve the grid around the best")

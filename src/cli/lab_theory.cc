@@ -9,6 +9,7 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
+#include "cli/value_check.h"
 #include "lab/problems.h"
 #include "lab/theory.h"
 #include "report/text_width.h"
@@ -218,10 +219,12 @@ void AddLabTheoryCommand(Commands& commands) {
   command->add_option("--gap", flags->inputs.gap, "f at the start minus f at the minimum")
       ->capture_default_str();
   command->add_option("--steps", flags->inputs.steps, "Block updates")->capture_default_str();
-  command->add_option("--dimension", flags->problem.dimension, "Of the quadratic measured on");
-  command->add_option(
-      "--step-size", flags->study.step_size,
-      "Of the measurement; unless given half of what is stable for the most stages");
+  command->add_option("--dimension", flags->problem.dimension, "Of the quadratic measured on")
+      ->check(AtLeast(1));
+  command
+      ->add_option("--step-size", flags->study.step_size,
+                   "Of the measurement; unless given half of what is stable for the most stages")
+      ->check(Above(0));
   command->add_option("--noise", flags->study.noise, "σ of the measurement")->capture_default_str();
   command->add_option("--ticks", flags->study.ticks, "Of the measurement")->capture_default_str();
   command->add_option("--seeds", flags->study.seeds, "Of the measurement")->capture_default_str();

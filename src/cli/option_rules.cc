@@ -136,6 +136,14 @@ std::string Obstacle(const Term& term, const CLI::App& command) {
   return fmt::format("with {} {}", term.option, option == nullptr ? "" : ValueOf(*option));
 }
 
+// A value that is nearly one of those wanted is rather a typo than another choice.
+std::string LikelyTypo(const Term& term, const CLI::App& command) {
+  const CLI::Option* option = FindOption(command, term.option);
+  if (option == nullptr || term.values.empty() || term.values_are_excluded) return "";
+  const auto nearest = NearestName(ValueOf(*option), term.values);
+  return nearest ? fmt::format("did you mean {} {}? ", term.option, *nearest) : "";
+}
+
 std::string Remedy(const std::vector<Alternative>& alternatives) {
   std::string text;
   for (const Alternative& terms : alternatives) {
@@ -163,7 +171,7 @@ Status CheckRule(const OptionRule& rule, const CLI::App& command) {
     if (broken == nullptr) broken = &*failing;
   }
   return Usage(fmt::format("{} has no effect {}", rule.option, Obstacle(*broken, command)),
-               Remedy(alternatives));
+               LikelyTypo(*broken, command) + Remedy(alternatives));
 }
 
 }  // namespace

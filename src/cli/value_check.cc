@@ -49,6 +49,11 @@ CLI::Validator AtLeast(double least) {
                     fmt::format("{} or more", least));
 }
 
+CLI::Validator Above(double bound) {
+  return NumberThat([bound](double value) { return value > bound; },
+                    fmt::format("above {}", bound));
+}
+
 CLI::Validator Within(double least, double most) {
   return NumberThat([least, most](double value) { return value >= least && value <= most; },
                     fmt::format("{} to {}", least, most));

@@ -12,6 +12,7 @@
 namespace heddle {
 
 CLI::Validator AtLeast(double least);              // finite
+CLI::Validator Above(double bound);                // finite
 CLI::Validator Within(double least, double most);  // both included
 CLI::Validator OneOf(std::vector<std::string> names);
 

@@ -130,11 +130,11 @@ TEST(LabTest, BadTexts) {
   ExpectRefused(race + "/nonexistent", 4, {"/nonexistent"});
   ExpectRefused("lab race --objective lm --stages 9", 4, {"--stages", "1 to 8"});
   ExpectRefused("lab race --objective lm --hidden 12", 4, {"--hidden", "multiple of 8"});
-  ExpectRefused("lab race --objective lm --dimension 8", 4, {"--dimension"});
-  ExpectRefused("lab race --layers 2", 4, {"--layers", "lm"});
+  ExpectRefused("lab race --objective lm --dimension 8", 2, {"--dimension"});
+  ExpectRefused("lab race --layers 2", 2, {"--layers", "lm"});
   ExpectRefused("lab race --target x", 4, {"--target", "\"x\""});
   ExpectRefused("lab race --target -1", 4, {"--target"});
-  ExpectRefused("lab race --objective ln --data x", 4, {"--objective", "\"lm\""});
+  ExpectRefused("lab race --objective ln --data x", 2, {"did you mean --objective lm?"});
 }
 
 TEST(LabTest, TheoryAsJson) {
@@ -180,11 +180,14 @@ TEST(LabTest, BadFlags) {
   ExpectRefused("lab race --noise -1", 4, {"--noise"});
   ExpectRefused("lab race --seeds 4", 4, {"--seeds", "5"});
   ExpectRefused("lab race --stages 4 --microbatches 2", 4, {"--microbatches"});
+  ExpectRefused("lab race --microbatches 0", 2, {"--microbatches", "1 or more"});
+  ExpectRefused("lab race --dimension 0", 2, {"--dimension", "1 or more"});
+  ExpectRefused("lab theory --step-size 0", 2, {"--step-size", "above 0"});
   ExpectRefused("lab race --stages 4 --ticks 10 --points 1", 4, {"--ticks"});
   ExpectRefused("lab race --objective logistic --data /nonexistent", 4, {"/nonexistent"});
-  ExpectRefused("lab race --data x", 4, {"--data"});
+  ExpectRefused("lab race --data x", 2, {"--data"});
   ExpectRefused("lab theory --L 0", 4, {"--L"});
-  ExpectRefused("lab theory --G nan", 4, {"--G"});
+  ExpectRefused("lab theory --G nan", 2, {"--G"});
   ExpectRefused("lab theory --steps -5", 4, {"--steps"});
   ExpectRefused("lab theory --step-size 9", 4, {"--step-size", "diverges"});
   const TemporaryFile bad("1 1:1\n0 1:one\n");
