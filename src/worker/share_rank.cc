@@ -129,12 +129,15 @@ Status LeadShareJob(const ShareRun& run) {
                  : std::string("before its first step");
   };
   // Nobody is called stuck: whoever has a device too long loses it by its lease.
-  return RunProcesses(
+  ProcessesEnd end;
+  HEDDLE_RETURN_IF_ERROR(RunProcesses(
       static_cast<int>(program.devices.size()),
       [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
         return RunRank(run, rank, port, slot);
       },
-      watch);
+      watch, &end));
+  if (!end.at_once) return Ok();
+  return Error{ErrorKind::kRunFailed, "job " + run.job.config.name, "was ended by a signal", ""};
 }
 
 Result<std::vector<RankNotes>> ReadNotes(const ShareRun& run) {

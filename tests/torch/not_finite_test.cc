@@ -22,7 +22,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 TEST(FiniteWatchTest, FewAndManyElements) {
   for (const int64_t count : {int64_t{3}, int64_t{10000}}) {
@@ -66,7 +65,7 @@ class NotFiniteTest : public testing::Test {
     config.validation = 0;
     return config;
   }
-  static Planning PlanningFor(const std::string& strategy) {
+  static Planning MakeOne() {
     PlanOptions options;
     options.model = "tiny-mlp?layers=6";
     options.batch = 8;
@@ -76,7 +75,7 @@ class NotFiniteTest : public testing::Test {
   }
   static Result<RunResult> Train(const std::string& strategy, const RunConfig& config,
                                  const RunListener& listener = {}) {
-    const Planning planning = PlanningFor(strategy);
+    const Planning planning = MakeOne();
     HEDDLE_ASSIGN(const Plan plan, MakePlan(strategy, planning));
     HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, planning.graph, config));
     return TrainOnThreads(training, listener);

@@ -41,11 +41,11 @@ class ResumeCommandTest : public testing::Test {
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     return path;
   }
-  // Everything that is not a default.
+  // Everything that is not a default; the number of steps follows.
   std::string Flags() const {
     return " --data text:" + text_ +
            " --rate 0.003 --schedule cosine:warmup=5,floor=0.1 --seed 7 --validation 0.2"
-           " --save-every 10 --keep 1000 --steps 150 ";
+           " --save-every 10 --keep 1000 --steps ";
   }
   static Json ResultOf(const std::string& arguments) {
     const Ran ran = RunHeddle(arguments + " --json");
@@ -68,9 +68,9 @@ class ResumeCommandTest : public testing::Test {
 // Exactly as the message after Ctrl-C says.
 TEST_F(ResumeCommandTest, TheMessageAfterCtrlCGoesOnWithTheRun) {
   const std::string plan = PlanFile("plan.json", "1f1b");
-  const Json whole = ResultOf("run " + plan + Flags() + "--dir " + (folder_ / "whole"));
+  const Json whole = ResultOf("run " + plan + Flags() + "150 --dir " + (folder_ / "whole"));
   const std::string run = folder_ / "run";
-  Background background("run " + plan + Flags() + "--dir " + run, folder_);
+  Background background("run " + plan + Flags() + "150 --dir " + run, folder_);
   ASSERT_TRUE(AwaitCheckpoint(background, run)) << background.err();
   background.Signal(SIGINT);
   EXPECT_EQ(background.Wait(), 130) << background.err();
@@ -92,7 +92,7 @@ TEST_F(ResumeCommandTest, TheMessageAfterCtrlCGoesOnWithTheRun) {
 
 TEST_F(ResumeCommandTest, WhatIsChangedIsSaidAndTheOldIsKept) {
   const std::string run = folder_ / "run";
-  ResultOf("run " + PlanFile("four.json", "1f1b") + Flags() + "--steps 10 --dir " + run);
+  ResultOf("run " + PlanFile("four.json", "1f1b") + Flags() + "10 --dir " + run);
   const Ran ran = RunHeddle("run " + PlanFile("two.json", "dp") + " --resume " + run +
                             " --steps 12 --rate 0.001 --threads");
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
@@ -109,7 +109,7 @@ TEST_F(ResumeCommandTest, WhatIsChangedIsSaidAndTheOldIsKept) {
 
 TEST_F(ResumeCommandTest, AnotherRunNeedsOverride) {
   const std::string run = folder_ / "run";
-  ResultOf("run " + PlanFile("plan.json", "1f1b") + Flags() + "--steps 4 --threads --dir " + run);
+  ResultOf("run " + PlanFile("plan.json", "1f1b") + Flags() + "4 --threads --dir " + run);
   const std::string before = ReadFile(run + "/config.json").value();
   for (const char* change : {"--data synthetic", "--seed 8", "--validation 0.5", "--dtype fp64"}) {
     const Ran ran = RunHeddle("run --steps 6 --resume " + run + " " + change);
@@ -175,7 +175,7 @@ TEST_F(ResumeCommandTest, ElasticKeepsTheOptionsOfThePlan) {
                 .exit_code,
             0);
   const std::string run = folder_ / "run";
-  Background background("run " + plan + " --elastic --steps 3000 --save-every 300 --dir " + run,
+  Background background("run " + plan + " --elastic --steps 900 --save-every 90 --dir " + run,
                         folder_);
   ASSERT_TRUE(AwaitCheckpoint(background, run)) << background.err();
   kill(background.Children()[2], SIGKILL);

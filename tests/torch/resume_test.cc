@@ -103,7 +103,7 @@ TEST_P(ResumeTest, TheBitsOfARunThatWasNotStopped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, ResumeTest, testing::ValuesIn(Cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& one) { return one.param.name; });
 
 }  // namespace
 }  // namespace heddle

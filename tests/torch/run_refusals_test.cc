@@ -79,8 +79,10 @@ TEST_F(RunRefusalsTest, HalfPrecisionIsAskedFor) {
         0);
     EXPECT_THAT(RunHeddle("verify " + plan).out, HasSubstr("fp64"));
     const std::string jobs = folder_ / "jobs.toml";
-    ASSERT_TRUE(
-        WriteFile(jobs, "[[job]]\nname = \"a\"\nplan = \"" + plan + "\"\nsteps = 2\n").ok());
+    ASSERT_TRUE(WriteFile(jobs, "schema = \"heddle.jobs/1\"\ncluster = \"" + ClusterFile("mixed4") +
+                                    "\"\n[[job]]\nname = \"a\"\nsteps = 2\nplan = \"" + plan +
+                                    "\"\n")
+                    .ok());
     const Ran share = RunHeddle("share " + jobs + " --run --dir " + (folder_ / "share"));
     EXPECT_EQ(share.exit_code, 4) << share.err;
     EXPECT_THAT(share.err, HasSubstr("--dtype fp32"));
@@ -125,11 +127,12 @@ TEST_F(RunRefusalsTest, ErrorsAreJsonToo) {
 // What cannot be printed is an error, in text and JSON.
 TEST_F(RunRefusalsTest, OutputsThatAreFullOrClosed) {
   const std::string plan = PlanFile();
+  const std::vector<std::string> commands = {
+      "run " + plan + " --steps 2 --threads", "run " + plan + " --steps 2", "verify " + plan,
+      "profile --steps 1 --rows 1 --model tiny-mlp -o " + (folder_ / "profile.json")};
   int number = 0;
-  for (const std::string& json : {"", " --json"}) {
-    for (const std::string& command :
-         {"run " + plan + " --steps 2 --threads", "run " + plan + " --steps 2", "verify " + plan,
-          "profile --steps 1 --rows 1 --model tiny-mlp -o /dev/null"}) {
+  for (const std::string json : {"", " --json"}) {
+    for (const std::string& command : commands) {
       for (const char* to : {" > /dev/full", " >&-"}) {
         const bool runs = command.starts_with("run");
         const Ran ran = RunHeddle(

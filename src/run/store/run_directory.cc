@@ -261,20 +261,20 @@ Status RunDirectory::ResumeAfter(int64_t step) {
   return DropCheckpointsAfter(path_, step);
 }
 
-Result<ResumePoint> FindResumePoint(const std::string& path) {
-  const auto is_run = [](const fs::path& directory) {
+Result<ResumePoint> FindResumePoint(const std::string& given) {
+  std::string path = given;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const auto has = [](const std::string& directory, const char* file) {
     std::error_code ignored;
-    return fs::exists(directory / "config.json", ignored);
+    return fs::exists(fs::path(directory) / file, ignored);
   };
-  std::error_code ignored;
-  if (fs::exists(fs::path(path) / "checkpoint.json", ignored)) {
-    const fs::path run = (fs::path(path + "/").lexically_normal() / "../..").lexically_normal();
-    std::string name = run.string();
-    if (name.size() > 1 && name.ends_with('/')) name.pop_back();
-    return ResumePoint{is_run(run) ? name : "", path};
+  if (has(path, "checkpoint.json")) {
+    std::string run = (fs::path(path) / "../..").lexically_normal();
+    while (run.size() > 1 && run.ends_with('/')) run.pop_back();
+    return ResumePoint{has(run, "config.json") ? run : "", path};
   }
   HEDDLE_ASSIGN(std::string latest, LatestCheckpoint(path));
-  return ResumePoint{is_run(path) ? path : "", std::move(latest)};
+  return ResumePoint{has(path, "config.json") ? path : "", std::move(latest)};
 }
 
 }  // namespace heddle
