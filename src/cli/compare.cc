@@ -61,8 +61,7 @@ std::string Advice(const std::vector<Row>& sorted) {
   const std::vector<const Row*>& rows = equal.empty() ? any : equal;
   if (rows.empty()) return "";
   const auto text = [](const Row& row) { return ToText(Seconds{row.iteration_seconds}); };
-  std::string advice =
-      fmt::format("Use {}: {} a batch", rows[0]->strategy, text(*rows[0]));
+  std::string advice = fmt::format("Use {}: {} a batch", rows[0]->strategy, text(*rows[0]));
   if (rows.size() > 1) advice += fmt::format("; next {}, {}", rows[1]->strategy, text(*rows[1]));
   return advice + ".";
 }
@@ -134,7 +133,8 @@ struct Flags {
 class RowWatch {
  public:
   explicit RowWatch(const Terminal& terminal) : terminal_(terminal) {
-    struct stat out {}, err {};
+    struct stat out {
+    }, err{};
     fstat(STDOUT_FILENO, &out);
     fstat(STDERR_FILENO, &err);
     const bool same = out.st_dev == err.st_dev && out.st_ino == err.st_ino;

@@ -50,9 +50,9 @@ std::string BetterText(const Planning& planning, const Plan& plan) {
   const std::optional<Plan> better = BetterPlan(planning, plan);
   if (!better) return "";
   const double seconds = better->seconds_per_batch();
-  return fmt::format("better      {} would take {}, {:.0f}% less: --strategy {}\n", better->strategy,
-                     ToText(Seconds{seconds}), (1 - seconds / plan.seconds_per_batch()) * 100,
-                     better->strategy);
+  return fmt::format("better      {} would take {}, {:.0f}% less: --strategy {}\n",
+                     better->strategy, ToText(Seconds{seconds}),
+                     (1 - seconds / plan.seconds_per_batch()) * 100, better->strategy);
 }
 
 Status CheckGoal(const Flags& flags) {
@@ -106,7 +106,9 @@ void AddPlanCommand(Commands& commands) {
   for (const Planner& planner : Planners()) {
     names += planner.name + ", ";
   }
-  command->add_option("--strategy", flags->strategy, names + "or auto, the best of those that train as one device would")
+  command
+      ->add_option("--strategy", flags->strategy,
+                   names + "or auto, the best of those that train as one device would")
       ->capture_default_str();
   command
       ->add_option("--budget", flags->budget,
