@@ -65,9 +65,8 @@ std::vector<std::string> NotesOn(const std::vector<const Surveyed*>& rows) {
   }
   if (planned.size() > 1) {
     const auto seconds = [](const Surveyed* row) { return row->plan->seconds_per_batch(); };
-    std::stable_sort(planned.begin(), planned.end(), [&](const Surveyed* a, const Surveyed* b) {
-      return seconds(a) < seconds(b);
-    });
+    std::stable_sort(planned.begin(), planned.end(),
+                     [&](const Surveyed* a, const Surveyed* b) { return seconds(a) < seconds(b); });
     notes.push_back(fmt::format("the fastest of {} strategies; next {}, {}", planned.size(),
                                 planned[1]->planner->name, ToText(Seconds{seconds(planned[1])})));
   }

@@ -39,9 +39,8 @@ std::vector<Surveyed> Survey::Run(const Watcher& watcher) {
       const bool may_go_on = turns[k]->status == SurveyStatus::kNotFinished && !last_try;
       if (!may_go_on) watcher.ends(*turns[k]);
     }
-    std::erase_if(turns, [](const Surveyed* row) {
-      return row->status != SurveyStatus::kNotFinished;
-    });
+    std::erase_if(turns,
+                  [](const Surveyed* row) { return row->status != SurveyStatus::kNotFinished; });
   }
   return rows;
 }

@@ -24,9 +24,9 @@ std::string_view NameOf(SurveyStatus status);  // "ok", "infeasible", "not finis
 struct Surveyed {
   const Planner* planner = nullptr;
   SurveyStatus status = SurveyStatus::kNotFinished;
-  std::optional<Plan> plan;      // if ok
-  std::optional<Error> error;    // unless ok
-  double planning_seconds = 0;   // spent on it
+  std::optional<Plan> plan;     // if ok
+  std::optional<Error> error;   // unless ok
+  double planning_seconds = 0;  // spent on it
 };
 
 std::vector<const Planner*> AllPlanners();

@@ -25,8 +25,8 @@ class Tuner {
     std::stable_sort(usual.begin(), usual.end(),
                      [&](int64_t a, int64_t b) { return BoundOf(a) < BoundOf(b); });
     for (const int64_t count : usual) HEDDLE_RETURN_IF_ERROR(Try(count));
-    const auto in_vain = std::count_if(usual.begin(), usual.end(),
-                                       [&](int64_t count) { return count > best_; });
+    const auto in_vain =
+        std::count_if(usual.begin(), usual.end(), [&](int64_t count) { return count > best_; });
     HEDDLE_RETURN_IF_ERROR(Climb(beyond, in_vain));
     return Refine();
   }
@@ -79,9 +79,8 @@ class Tuner {
   // If it is as far from its bound as the best is from its own. Where memory decides nothing is
   // foreseen: a threshold may lie between.
   bool Promising(int64_t count) {
-    const bool memory_decides = std::any_of(fits_.begin(), fits_.end(), [](const auto& fit) {
-      return fit.second != Fit::kPlain;
-    });
+    const bool memory_decides = std::any_of(
+        fits_.begin(), fits_.end(), [](const auto& fit) { return fit.second != Fit::kPlain; });
     return memory_decides || BoundOf(count) < BoundOf(best_);
   }
 

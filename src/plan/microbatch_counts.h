@@ -31,7 +31,7 @@ std::vector<int64_t> CountsNear(const Planning& planning, int64_t best, int roun
 // How a planner that has one plan for each number finds the best one.
 struct CountTuning {
   int64_t unit = 1;
-  int64_t usual = 1;  // numbers beyond are tried one by one, as long as they help
+  int64_t usual = 1;    // numbers beyond are tried one by one, as long as they help
   int64_t in_vain = 2;  // doublings that did not help, after which none will
   // No plan of so many microbatches takes less.
   std::function<double(int64_t)> bound;

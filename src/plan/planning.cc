@@ -331,8 +331,7 @@ void FillBounds(const Planning& planning, const Evaluation& evaluation, Plan& pl
   // Replicas that go their own way have no common latency, only common work.
   Seconds bound = FamilyBound(planning, plan.spmd.has_value() || plan.local.has_value());
   bound = bound * static_cast<double>(plan.batches_per_iteration());
-  const bool worth_a_look = !planning.options.deadline.passed();  // the closer bound takes time
-  if (PipelinesAlike(plan) && !plan.async && !plan.local && worth_a_look)
+  if (PipelinesAlike(plan) && !plan.async && !plan.local)
     bound = PartitionBound(planning, bound, evaluation.simulation.iteration);
   estimate.lower_bound_seconds = bound.value;
   estimate.schedule_bound_seconds =
@@ -349,8 +348,16 @@ void FillMemory(const Planning& planning, const Evaluation& evaluation, Plan& pl
   }
 }
 
-// Checks the plan, which fits, and fills in its estimate, by two threads. On large clusters by one:
-// both need much memory.
+// The bound that takes no time.
+void FillQuickBound(const Planning& planning, Plan& plan) {
+  const Seconds bound = FamilyBound(planning, plan.spmd.has_value() || plan.local.has_value());
+  plan.estimate.lower_bound_seconds =
+      bound.value * static_cast<double>(plan.batches_per_iteration());
+  plan.estimate.schedule_bound_seconds = plan.estimate.lower_bound_seconds;
+}
+
+// Checks the plan, which fits and was simulated, and fills in its estimate, by two threads. On
+// large clusters by one: both need much memory. Out of time it is only checked.
 Status CheckAndEstimate(const Planning& planning, Plan& plan) {
   constexpr int kMany = 256;  // devices
   Evaluation evaluation;
@@ -365,9 +372,11 @@ Status CheckAndEstimate(const Planning& planning, Plan& plan) {
     evaluation.simulation = std::move(made.value());
     FillBounds(planning, evaluation, plan);
   };
+  const bool late = planning.options.deadline.passed();
   ForEachOnThreads(2, planning.cluster->device_count() > kMany ? 1 : 2, [&](size_t k) {
     if (k == 0) evaluation.verdict = CheckProgram(evaluation.program, {&planning.graph, {}});
-    if (k == 1) simulate();
+    if (k == 1 && !late) simulate();
+    if (k == 1 && late) FillQuickBound(planning, plan);
   });
   HEDDLE_RETURN_IF_ERROR(NothingFound(evaluation.verdict));
   HEDDLE_RETURN_IF_ERROR(simulated);
@@ -396,10 +405,14 @@ Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans,
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
   const Seconds limit{seconds()};
   ForEachOnTwoThreads(plans.size(), [&](size_t k) {
-    evaluations[k] = EvaluateQuickly(planning_, plans[k], limit);
+    if (!late()) evaluations[k] = EvaluateQuickly(planning_, plans[k], limit);
   });
   std::vector<Outcome> outcomes;
   for (size_t k = 0; k < plans.size(); ++k) {
+    if (!evaluations[k]) {
+      outcomes.push_back(Outcome::kSlower);
+      continue;
+    }
     if (!evaluations[k]->ok()) return evaluations[k]->error();
     if (!how.empty()) Tell(std::move(how[k]), evaluations[k]->value());
     outcomes.push_back(Consider(std::move(plans[k]), evaluations[k]->value()));
@@ -467,7 +480,10 @@ Result<Plan> Best::Take() && {
     plan_->search.tried = std::move(told_);
     return *std::move(plan_);
   }
-  if (refused_) return *std::move(refused_);
+  if (refused_) {
+    for (const std::string& note : notes_) refused_->hint += "; " + note;
+    return *std::move(refused_);
+  }
   return Infeasible("plan", "no candidate could be made", Join(notes_, "; "));
 }
 

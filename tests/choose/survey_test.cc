@@ -39,9 +39,8 @@ Result<Plan> SearchInVain(const Planning& planning) {
 
 TEST(SurveyTest, OneRowEachWhateverHappens) {
   now = 0;
-  const std::vector<Planner> planners = {{"broken", "", &FailInside},
-                                         {"large", "", &FitNowhere},
-                                         {"quick", "", &PlanAtOnce}};
+  const std::vector<Planner> planners = {
+      {"broken", "", &FailInside}, {"large", "", &FitNowhere}, {"quick", "", &PlanAtOnce}};
   const Planning planning = TinyPlanning();
   Survey survey(planning, {&planners[0], &planners[1], &planners[2]}, Deadline());
   const std::vector<Surveyed> rows = survey.Run({});
@@ -102,8 +101,8 @@ TEST(DeadlineTest, EveryPlannerKeepsIt) {
     for (const int64_t questions : {0, 1, 2, 4, 8, 16, 32, 64, 256}) {
       Planning planning = TinyPlanning();
       auto asked = std::make_shared<std::atomic<int64_t>>(0);
-      planning.options.deadline = Deadline::In(
-          static_cast<double>(questions), [asked] { return static_cast<double>((*asked)++); });
+      planning.options.deadline = Deadline::In(static_cast<double>(questions),
+                                               [asked] { return static_cast<double>((*asked)++); });
       const Result<Plan> plan = MakePlan(planner, planning);
       if (plan.ok()) {
         EXPECT_TRUE(ValidatePlan(plan.value(), planning.chain.size(), "plan").ok());

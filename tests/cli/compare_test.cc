@@ -89,8 +89,7 @@ TEST(PlanTest, WithoutAStrategyTheBestIsTaken) {
   const double seconds = ParseJson(best.out, "plan").value()["iteration_seconds"];
   for (const char* strategy : {"1f1b", "pipeline", "dp-proportional"}) {
     const Ran one = RunHeddle(std::string("plan --json --strategy ") + strategy + On("mixed4"));
-    EXPECT_LE(seconds, ParseJson(one.out, "plan").value()["iteration_seconds"])
-        << strategy;
+    EXPECT_LE(seconds, ParseJson(one.out, "plan").value()["iteration_seconds"]) << strategy;
   }
 }
 

@@ -89,9 +89,7 @@ TEST(TuneMicrobatchesTest, StopsAtTheDeadline) {
   Planning planning = PlanningFor(256);
   double now = 0;
   planning.options.deadline = Deadline::In(2.5, [&now] { return now; });
-  Landscape landscape{[&](int64_t m) {
-    return 1 + 1.0 / static_cast<double>(m);
-  }};
+  Landscape landscape{[&](int64_t m) { return 1 + 1.0 / static_cast<double>(m); }};
   CountTuning tuning;
   tuning.bound = [](int64_t) { return 0.0; };
   tuning.attempt = [&](int64_t m) -> Result<CountTuning::Trial> {

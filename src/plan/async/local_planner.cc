@@ -88,7 +88,8 @@ class Search {
     std::erase_if(devices, [&](int device) {
       const Bytes has = planning_.type_of(device).memory;
       const Bytes lack = Bytes{static_cast<int64_t>(least_.weights)} - has;
-      if (lack.value > 0) NoteLack(lack, DeviceLack(device, lack, "parameters and optimizer state"));
+      if (lack.value > 0)
+        NoteLack(lack, DeviceLack(device, lack, "parameters and optimizer state"));
       return lack.value > 0;
     });
     while (!devices.empty() && !late()) {
@@ -113,8 +114,8 @@ class Search {
   // again. With several microbatches all gradients add up; with one each is soon used.
   bool HaveRoomFor(const std::vector<int>& devices, int64_t microbatches) {
     const int64_t rows = (planning_.options.batch + microbatches - 1) / microbatches;
-    const double needed = least_.With(static_cast<double>(rows)) +
-                          (microbatches > 1 ? least_.gradients : 0);
+    const double needed =
+        least_.With(static_cast<double>(rows)) + (microbatches > 1 ? least_.gradients : 0);
     for (const int device : devices) {
       const Bytes has = planning_.type_of(device).memory;
       const Bytes lack = Bytes{static_cast<int64_t>(needed)} - has;
@@ -210,9 +211,9 @@ class Search {
     for (size_t s = 0; s < devices.size(); ++s) {
       const Bytes lack = WeightsOf(runs[s]) * replicas - planning_.type_of(devices[s]).memory;
       if (lack.value <= 0) continue;
-      NoteLack(lack, DeviceLack(devices[s], lack,
-                                fmt::format("parameters and optimizer state of {} replicas",
-                                            replicas)));
+      NoteLack(lack,
+               DeviceLack(devices[s], lack,
+                          fmt::format("parameters and optimizer state of {} replicas", replicas)));
       return false;
     }
     return true;

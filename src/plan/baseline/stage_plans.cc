@@ -156,8 +156,7 @@ Plan Attempts::PlanOf(const Attempt& attempt) const {
   const size_t pipelines = decision.pipelines.size();
   for (size_t p = 0; p < pipelines; ++p) {
     plan.pipelines.push_back(EarlyBackward(planning_, decision.pipelines[p],
-                                           Dealt(plan.microbatches, p, pipelines),
-                                           decision.depth));
+                                           Dealt(plan.microbatches, p, pipelines), decision.depth));
   }
   ChooseAllReduce(planning_, plan);
   return plan;
@@ -204,10 +203,9 @@ double Attempts::LackOf(const StageDecision& decision, bool recompute) {
       const auto count = std::ssize(stages[s].devices);
       const auto after = static_cast<int64_t>(stages.size() - 1 - s);
       const int64_t in_flight = std::min(each, decision.depth * after + 1);
-      const double peak =
-          table_->MemoryOf(stages[s].layers.first, stages[s].layers.last + 1)
-              .Peak(static_cast<double>((rows + count - 1) / count),
-                    static_cast<double>(in_flight), recompute);
+      const double peak = table_->MemoryOf(stages[s].layers.first, stages[s].layers.last + 1)
+                              .Peak(static_cast<double>((rows + count - 1) / count),
+                                    static_cast<double>(in_flight), recompute);
       for (const int device : stages[s].devices) {
         const auto capacity = static_cast<double>(planning_.type_of(device).memory.value);
         worst = std::max(worst, peak / capacity - 1);

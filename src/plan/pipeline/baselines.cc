@@ -153,8 +153,7 @@ Stages StagesFor(const Planning& planning, int64_t microbatches, int devices, in
     way += chunk;
   }
   for (size_t d = 0; d < work.size(); ++d) {
-    stages.bound =
-        std::max(stages.bound, before[d] + static_cast<double>(microbatches) * work[d]);
+    stages.bound = std::max(stages.bound, before[d] + static_cast<double>(microbatches) * work[d]);
   }
   return stages;
 }

@@ -24,10 +24,7 @@ class PartSearch {
  public:
   PartSearch(const Planning& planning, const std::string& strategy, const ProgramFinder& find,
              Best& best)
-      : planning_(planning),
-        strategy_(strategy),
-        find_(find),
-        best_(best) {}
+      : planning_(planning), strategy_(strategy), find_(find), best_(best) {}
 
   // What is found for so many microbatches. Says whether any of it fits.
   Result<bool> Try(int64_t microbatches) {
@@ -60,14 +57,19 @@ class PartSearch {
         HEDDLE_RETURN_IF_ERROR(fits_at(middle));
         (fits[middle] ? end : first) = fits[middle] ? middle : middle + 1;
       }
-      squeezed_ = true;
     }
+    const bool forced = first > 0 || counts[0] > 1;
+    if (!forced && !squeezed_) return Ok();
     return Climb(counts, first + 1, fits);
   }
 
   bool late() const { return planning_.options.deadline.passed(); }
 
   const std::optional<Error>& refused() const { return refused_; }
+  void AddToRefused(const std::string& note) {
+    best_.Note(note);
+    if (refused_) refused_->hint += "; " + note;
+  }
 
  private:
   // The search for a part of the batch. It counts sums of gradients and updates in every microbatch
@@ -113,7 +115,7 @@ class PartSearch {
   Status Climb(const std::vector<int64_t>& counts, size_t k, const std::vector<bool>& tried) {
     constexpr int kInVain = 2;
     int in_vain = 0;
-    for (; k < counts.size() && squeezed_ && in_vain < kInVain && !late(); ++k) {
+    for (; k < counts.size() && in_vain < kInVain && !late(); ++k) {
       const double before = best_.seconds();
       const double bound = FamilyBound(planning_, /*divides_ops=*/true, counts[k]).value;
       if (tried[k]) continue;
@@ -137,24 +139,31 @@ class PartSearch {
   std::optional<Error> refused_;
 };
 
-// Powers of two, each as the next divisor of the batch, that may fit at all and that can be
-// simulated: a program has every op of every microbatch.
+// Powers of two, each as the next divisor of the batch, that may fit at all.
 std::vector<int64_t> CountsFor(const Planning& planning) {
-  constexpr int64_t kMostWork = 4'000'000;  // ops on a device
   const int64_t batch = planning.options.batch;
   const LeastMemory least = LeastMemoryOf(planning);
   const double memory = MemoryOfAll(planning);
-  const int64_t work = std::ssize(planning.graph.ops()) * planning.cluster->device_count();
   std::vector<int64_t> counts;
   for (const int64_t power : MicrobatchCounts(planning)) {
     const int64_t count = DividingCount(batch, power);
     if (!counts.empty() && counts.back() == count) continue;
     const bool hopeless = least.With(static_cast<double>(batch / count)) > memory;
-    if (hopeless && count < batch) continue;
-    if (!counts.empty() && count * work > kMostWork) break;
-    counts.push_back(count);
+    if (!hopeless || count == batch) counts.push_back(count);
   }
   return counts;
+}
+
+// Takes away, and gives back, those whose programs have more than so many ops on all devices: a
+// program has every op of every microbatch.
+std::vector<int64_t> TakeLarge(const Planning& planning, int64_t most_ops,
+                               std::vector<int64_t>& counts) {
+  const int64_t ops = std::ssize(planning.graph.ops()) * planning.cluster->device_count();
+  const auto large = std::find_if(counts.begin() + 1, counts.end(),
+                                  [&](int64_t count) { return count * ops > most_ops; });
+  std::vector<int64_t> taken(large, counts.end());
+  counts.erase(large, counts.end());
+  return taken;
 }
 
 }  // namespace
@@ -169,7 +178,20 @@ Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::st
     HEDDLE_RETURN_IF_ERROR(search.Try(count));
     return search.refused();
   }
-  HEDDLE_RETURN_IF_ERROR(search.TryAll(CountsFor(planning)));
+  // Programs of millions of ops take long to simulate, and are looked at only where nothing else
+  // fits; of tens of millions there is no room for.
+  constexpr int64_t kLong = 1'500'000, kTooLong = 6'000'000;
+  std::vector<int64_t> counts = CountsFor(planning);
+  const std::vector<int64_t> too_long = TakeLarge(planning, kTooLong, counts);
+  const std::vector<int64_t> longer = TakeLarge(planning, kLong, counts);
+  HEDDLE_RETURN_IF_ERROR(search.TryAll(counts));
+  if (best.microbatches() == 0 && !longer.empty()) {
+    HEDDLE_RETURN_IF_ERROR(search.TryAll(longer));
+  }
+  if (best.microbatches() == 0 && !too_long.empty()) {
+    search.AddToRefused(fmt::format(
+        "{} microbatches and more were not tried: such programs are too long", too_long.front()));
+  }
   for (int round = 0; round < kRefinements && best.microbatches() > 0; ++round) {
     for (const int64_t count : CountsNear(planning, best.microbatches(), round)) {
       const bool divides = planning.options.batch % count == 0;

@@ -184,9 +184,8 @@ class SpmdPlanner {
     const bool squeezed = solver_.fastest_without_room() < fastest;
     for (Found& one : found_) {
       if (one.solution.lack) continue;
-      candidates.push_back(
-          {std::move(one.solution.plan), std::move(one.solution.estimate), std::move(one.how),
-           squeezed});
+      candidates.push_back({std::move(one.solution.plan), std::move(one.solution.estimate),
+                            std::move(one.how), squeezed});
     }
     if (!candidates.empty()) return candidates;
     if (found_.empty()) return OutOfTime(strategy);

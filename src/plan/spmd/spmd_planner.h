@@ -20,7 +20,7 @@ namespace heddle {
 struct SpmdCandidate {
   SpmdPlan plan;
   SpmdEstimate estimate;
-  std::string how;  // "8 x 8 devices, ratios by compute, fitted"
+  std::string how;        // "8 x 8 devices, ratios by compute, fitted"
   bool squeezed = false;  // with more memory there would be a faster one than all that were found
 };
 
