@@ -2,6 +2,7 @@
 # what it prints. HEDDLE names the executable; without it, the one in the path or in build/bin.
 set -euo pipefail
 export LC_ALL=C.UTF-8 NO_COLOR=1
+unset COLUMNS
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 HEDDLE=$(realpath "${HEDDLE:-$(command -v heddle || echo "$repository/build/bin/heddle")}")

@@ -113,24 +113,26 @@ std::vector<StageRow> StageRows(const Plan& plan, const Graph& graph) {
 }
 
 TextTable StageTable(const Plan& plan, const Graph& graph) {
+  const std::vector<StageRow> rows = StageRows(plan, graph);
+  const bool shares = std::any_of(rows.begin(), rows.end(),
+                                  [](const StageRow& row) { return !row.cells[1].empty(); });
   TextTable table({{"stage"},
                    {"layers"},
                    {"devices"},
-                   {"shares", Align::kLeft, 1},
+                   {"shares", Align::kLeft, shares ? 1 : 3},
                    {"memory", Align::kRight},
                    {"order", Align::kLeft, 2}});
   constexpr size_t kMostRows = 16;
   constexpr size_t kLastRows = 4;
-  const std::vector<StageRow> rows = StageRows(plan, graph);
   const size_t hidden = rows.size() <= kMostRows ? 0 : rows.size() - kMostRows + 1;
   for (size_t r = 0; r < rows.size(); ++r) {
     if (hidden > 0 && r == kMostRows - 1 - kLastRows) {
       table.AddRow({"…", fmt::format("{} more stages", hidden)}, Tone::kFaint);
       r += hidden;
     }
-    const auto& [layers, shares, memory, order] = rows[r].cells;
+    const auto& [layers, parts, memory, order] = rows[r].cells;
     table.AddRow(
-        {FoldedNames(rows[r].names), layers, FoldedNames(rows[r].devices), shares, memory, order});
+        {FoldedNames(rows[r].names), layers, FoldedNames(rows[r].devices), parts, memory, order});
   }
   return table;
 }

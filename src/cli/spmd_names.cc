@@ -12,16 +12,17 @@
 namespace heddle {
 namespace {
 
-// Equal neighbours once, with how many they are.
+// Of many, equal neighbours once, with how many they are.
 std::string VectorText(const std::vector<double>& ratios) {
   const bool even = std::all_of(ratios.begin(), ratios.end(),
                                 [&](double r) { return std::abs(r - ratios[0]) < 1e-9; });
   if (even) return "even";
+  constexpr size_t kFew = 8;
   std::vector<std::string> parts;
   for (size_t first = 0; first < ratios.size();) {
     size_t end = first + 1;
     const auto text = [&](size_t k) { return fmt::format("{:.3f}", ratios[k]); };
-    while (end < ratios.size() && text(end) == text(first)) ++end;
+    while (ratios.size() > kFew && end < ratios.size() && text(end) == text(first)) ++end;
     parts.push_back(text(first) + (end - first > 1 ? fmt::format(" ×{}", end - first) : ""));
     first = end;
   }

@@ -11,6 +11,7 @@
 namespace heddle {
 namespace {
 
+constexpr size_t kFewDevices = 8;  // have a row each
 constexpr size_t kMostRows = 12;
 constexpr size_t kLastRows = 3;  // of them, after what is left out
 
@@ -181,6 +182,7 @@ std::vector<DeviceRow> RowsOf(const Plan& plan, const Simulation& simulation,
 }
 
 std::vector<DeviceRow> Shortened(const std::vector<DeviceRow>& rows) {
+  if (rows.size() <= kFewDevices) return rows;
   std::vector<DeviceRow> shorter = Folded(rows, /*close=*/true);
   return shorter.size() <= kMostRows ? shorter : Folded(rows, /*close=*/false);
 }

@@ -5,9 +5,10 @@
 //   a0:0 … a3:7 (32)      0     0-5       38.0 ms      7%     9.80 GiB
 //   b0:0 … b3:7 (32)      1    6-11  36.1-36.4 ms  11-12%     8.10 GiB
 //
-// Devices of the same stage (of any pipeline) or share, of the same memory, whose figures are
-// within 2%, share a row with the least and the most of what differs. Where rows are still many all
-// such devices do, whatever their figures; and then rows in the middle are left out.
+// A few devices have a row each. Of more, those of the same stage (of any pipeline) or share, of
+// the same memory, whose figures are within 2%, share a row with the least and the most of what
+// differs. Where rows are still many all such devices do, whatever their figures; and then rows in
+// the middle are left out.
 #pragma once
 
 #include <string>

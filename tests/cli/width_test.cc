@@ -106,7 +106,7 @@ TEST_P(WidthTest, Errors) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Columns, WidthTest, testing::Values(60, 80, 120),
-                         [](const auto& info) { return std::to_string(info.param); });
+                         testing::PrintToStringParamName());
 
 // Nobody said how wide it is: 80.
 TEST(WidthOfPipesTest, IsEighty) {
