@@ -272,7 +272,7 @@ void AddCompareCommand(Commands& commands) {
   command
       ->add_option("--budget", flags->budget,
                    "Seconds for all of the planning; what is not done by then is \"not finished\"")
-      ->check(AtLeast(0.001))
+      ->check(Above(0))
       ->capture_default_str();
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

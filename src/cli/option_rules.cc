@@ -61,6 +61,7 @@ constexpr OptionRule kRules[] = {
     {"share", "--together", "--run"},
     {"share", "--one-group", "--run"},
     {"share", "--order", "--run no --together"},
+    {"share", "--dtype", "--run | --attach"},
     {"share", "--dir", "--run | --attach"},
     {"share", "--attach", "--dir no --run no --trace"},
 };

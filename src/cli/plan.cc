@@ -123,7 +123,7 @@ void AddPlanCommand(Commands& commands) {
       ->add_option("--budget", flags->budget,
                    "Seconds for the planning, after which the best so far is taken; 60 for auto "
                    "unless given, no limit for one strategy")
-      ->check(AtLeast(0.001));
+      ->check(Above(0));
   command
       ->add_option("--goal", flags->goal,
                    "auto: step-time, the fastest that equals one device; or time-to-loss, which "
