@@ -86,7 +86,7 @@ std::vector<std::string> CellsOf(const Row& row, const Row& fastest, int64_t bat
       row.strategy, ToText(Seconds{row.iteration_seconds}),
       fmt::format("{:.2f}x", row.iteration_seconds / fastest.iteration_seconds),
       RateText(rate.tokens.value_or(rate.samples)), UtilizationText(rate.mfu)};
-  if (hfu) cells.push_back(UtilizationText(rate.hfu));
+  if (hfu) cells.push_back(rate.computes_again() ? UtilizationText(rate.hfu) : "");
   cells.insert(cells.end(), {ToText(Bytes{row.peak_bytes}), GroupDigits(row.devices),
                              RateText(static_cast<double>(batch) / row.iteration_seconds),
                              GroupDigits(row.microbatches), ToText(Seconds{row.planning_seconds})});

@@ -210,7 +210,7 @@ void PrintRace(const std::string& name, const Objective& objective, const RaceOp
   std::vector<Column> columns = {{"noise", Align::kRight},
                                  {"stages", Align::kRight},
                                  {"method"},
-                                 {"step size", Align::kRight},
+                                 {"step size", Align::kRight, 1},
                                  {"loss", Align::kRight},
                                  {"low", Align::kRight, 2},
                                  {"high", Align::kRight, 2},

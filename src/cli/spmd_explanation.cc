@@ -220,7 +220,7 @@ std::string ExchangeTable(const StatesByLayer& states, const std::vector<Kind>& 
   if (longest) {
     out += Wrapped(fmt::format("The {} of {} that take longest, in all layers together; --all has "
                                "the others.",
-                               kMostRows, known),
+                               kMostRows, GroupDigits(static_cast<int64_t>(known))),
                    style.width);
   }
   return out;

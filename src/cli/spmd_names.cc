@@ -38,12 +38,21 @@ std::string ShortName(const std::string& name, const std::string& layer) {
 
 std::string SharedName(const std::string& name, const std::set<std::string, std::less<>>& layers) {
   std::vector<std::string> kept;
-  for (const std::string_view part : SplitAt(name, '.')) {
-    if (layers.contains(part)) continue;
-    const bool sum = part.starts_with("sum") && ParseInteger(part.substr(3)).has_value();
-    kept.emplace_back(sum ? "sum" : part);
+  for (size_t at = 0; at <= name.size();) {
+    // The longest name of a layer that begins here: it may have dots itself.
+    size_t layer_end = std::string::npos;
+    for (size_t end = name.find('.', at); end != std::string::npos; end = name.find('.', end + 1)) {
+      if (layers.contains(std::string_view(name).substr(at, end - at))) layer_end = end;
+    }
+    if (layer_end == std::string::npos) {
+      layer_end = std::min(name.find('.', at), name.size());
+      const std::string part = name.substr(at, layer_end - at);
+      const bool sum = part.starts_with("sum") && ParseInteger(part.substr(3)).has_value();
+      kept.emplace_back(sum ? "sum" : part);
+    }
+    at = layer_end + 1;
   }
-  return kept.empty() ? name : Join(kept, ".");
+  return Join(kept, ".");
 }
 
 std::string StateText(const SpmdPlan& spmd, const Layout& layout) {

@@ -93,22 +93,26 @@ class Rows {
 
 std::string SpmdText(const Plan& plan, const Graph& graph, const TableStyle& style) {
   constexpr size_t kMostRows = 10;
+  constexpr int kMostLines = 36;
   const Rows rows(plan, graph);
   std::vector<LayerRow> said;
   for (size_t layer = 0; layer < graph.layers().size(); ++layer) said.push_back(rows.Of(layer));
-  TextTable table({{"layers"}, {"weights"}, {"ops divided by", Align::kLeft, 1}, {"exchanges"}});
   const auto kinds =
       LayersAlike(said.size(), [&](size_t a, size_t b) { return said[a] == said[b]; });
-  const size_t shown = kinds.size() <= kMostRows ? kinds.size() : kMostRows - 1;
-  for (size_t k = 0; k < shown; ++k) {
-    const LayerRow& row = said[kinds[k][0]];
-    table.AddRow({LayersText(graph, kinds[k]), row.weights, row.ops, row.exchanges});
-  }
-  std::string out = table.Print(style);
-  if (shown < kinds.size()) {
-    out += Wrapped(fmt::format("… {} more kinds of layers: heddle explain --all has them.",
-                               kinds.size() - shown),
-                   style.width);
+  std::string out;
+  for (size_t shown = std::min(kinds.size(), kMostRows); shown > 0; --shown) {
+    TextTable table({{"layers"}, {"weights"}, {"ops divided by", Align::kLeft, 1}, {"exchanges"}});
+    for (size_t k = 0; k < shown; ++k) {
+      const LayerRow& row = said[kinds[k][0]];
+      table.AddRow({LayersText(graph, kinds[k]), row.weights, row.ops, row.exchanges});
+    }
+    out = table.Print(style);
+    if (shown < kinds.size()) {
+      out += Wrapped(fmt::format("… {} more kinds of layers: heddle explain --all has them.",
+                                 kinds.size() - shown),
+                     style.width);
+    }
+    if (std::count(out.begin(), out.end(), '\n') <= kMostLines) break;
   }
   return out + "\n" + RatiosText(*plan.spmd, style.width);
 }

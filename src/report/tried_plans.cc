@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kMostRows = 6;
+constexpr size_t kMostRows = 5;
 
 double WaitOf(const TriedPlan& plan) {
   return std::max(0.0, plan.iteration_seconds - plan.compute_seconds);
@@ -58,7 +58,7 @@ std::string TriedText(const std::vector<TriedPlan>& tried, const TableStyle& sty
                    {"computes", Align::kRight, 1},
                    {"waits", Align::kRight, 1},
                    {"fullest memory", Align::kLeft, 2}});
-  const size_t shown = all ? tried.size() : std::min(tried.size(), kMostRows);
+  const size_t shown = all || tried.size() <= kMostRows + 1 ? tried.size() : kMostRows;
   for (size_t k = 0; k < shown; ++k) {
     const TriedPlan& plan = tried[k];
     table.AddRow(

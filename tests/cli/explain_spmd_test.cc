@@ -37,6 +37,17 @@ TEST_F(ExplainSpmdTest, StatesExchangesAndRatios) {
   EXPECT_THAT(text, testing::ContainsRegex("The runner-up .* (longer|as long)"));
 }
 
+// Layers of which the same is said are said once, though their gradients' names differ.
+TEST(ExplainSpmdFoldTest, LayersAlikeAreFoldedUnlessAllAreAskedFor) {
+  const TemporaryFile plan;
+  ASSERT_EQ(RunHeddle("plan --strategy zero --model 'tiny-gpt?layers=6' --batch 32 --cluster " +
+                      ClusterFile("mixed4") + " -o " + plan.path())
+                .exit_code,
+            0);
+  EXPECT_THAT(RunHeddle("explain " + plan.path()).out, HasSubstr("\nblock1 … block5 ×5  "));
+  EXPECT_THAT(RunHeddle("explain --all " + plan.path()).out, HasSubstr("\nblock3\n  weights  "));
+}
+
 TEST_F(ExplainSpmdTest, AsJson) {
   const Json json = ParseJson(RunHeddle("explain --json " + plan_.path()).out, "explain").value();
   ASSERT_GE(json["exchanges"].size(), 1U);
