@@ -152,7 +152,7 @@ class SpecCheck {
 
   Status CheckCount(const std::string& path, std::optional<int> count, int most) const {
     if (!count || (*count >= 1 && *count <= most)) return Ok();
-    return Bad(path + ".count", fmt::format("{} is out of range", GroupDigits(*count)),
+    return Bad(path + ".count", fmt::format("{} is out of range", *count),
                fmt::format("expected 1 to {}", GroupDigits(most)));
   }
 

@@ -39,7 +39,7 @@ Status CheckValue(const std::string& where, const std::string& key, int64_t valu
   }
   if (value >= range.least && value <= range.most) return Ok();
   return BadInput(
-      where, fmt::format("{} = {} is out of range", key, GroupDigits(value)),
+      where, fmt::format("{} = {} is out of range", key, value),
       fmt::format("expected {} to {}", GroupDigits(range.least), GroupDigits(range.most)));
 }
 
