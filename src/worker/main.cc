@@ -1,7 +1,6 @@
 // heddle-worker: the part of heddle that links libtorch.
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 
 #include "base/json_field.h"
@@ -49,7 +48,7 @@ int Fail(const Error& error, bool as_json) {
                      {"hint", error.hint}})
         .ok();
   }
-  std::fprintf(stderr, "heddle: %s\n", error.ToString().c_str());
+  PrintToError("heddle: " + error.ToString() + "\n");
   return code;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/json_field.h"
+#include "report/terminal_text.h"
 
 namespace heddle {
 namespace {
@@ -18,6 +19,14 @@ Error CannotPrint() {
   Error error = SystemError("standard output", "write");
   error.hint = "what it goes to is full or closed; give it a file with room";
   return error;
+}
+
+// As it is, and flushed.
+Status PrintData(const std::string& text) {
+  printed = true;
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) return CannotPrint();
+  return Ok();
 }
 
 }  // namespace
@@ -36,14 +45,16 @@ Status PrepareOutput() {
 }
 
 Status Print(const std::string& text) {
-  printed = true;
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (!written || std::fflush(stdout) != 0) return CannotPrint();
-  return Ok();
+  return PrintData(ForTerminal(text, TerminalKindOf(STDOUT_FILENO)));
+}
+
+void PrintToError(const std::string& text) {
+  std::fputs(ForTerminal(text, TerminalKindOf(STDERR_FILENO)).c_str(), stderr);
 }
 
 Status PrintJson(const Json& json) {
-  return Print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  const bool ascii = TerminalKindOf(STDOUT_FILENO).charset == Charset::kAscii;
+  return PrintData(json.dump(2, ' ', ascii, Json::error_handler_t::replace) + "\n");
 }
 
 bool HasPrinted() { return printed; }

@@ -12,8 +12,10 @@ namespace heddle {
 // output is refused at once, and a reader that goes away is an error when we write, not our end.
 Status PrepareOutput();
 
-// Prints and flushes.
+// Prints for people, to fit the terminal, and flushes.
 Status Print(const std::string& text);
+// The same on standard error, where nobody may be listening.
+void PrintToError(const std::string& text);
 Status PrintJson(const Json& json);
 
 // Whether anything was printed, here or in a process of ours that said so: a failure then adds no

@@ -255,7 +255,7 @@ Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_jso
     const Result<int> code = RunWatched(training, *current, front, end);
     if (code.ok() || !end.lost || training.program.devices.size() == 1) return code;
     const std::string device = training.program.devices[static_cast<size_t>(*end.lost)].name;
-    fmt::print(stderr, "heddle: {}\n", code.error().ToString());
+    PrintToError(fmt::format("heddle: {}\n", code.error().ToString()));
     HEDDLE_ASSIGN(const std::string checkpoint, LatestCheckpoint(run));
     HEDDLE_ASSIGN(LoadedPlan smaller, PlanWithout(*current, device, both.profile.get()));
     fmt::print(stderr, "heddle: without {}: {} on {} devices, on from {}\n", device,
