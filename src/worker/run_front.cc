@@ -104,7 +104,7 @@ Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now(
 
 void Progress::Note(const std::string& line) {
   Clear();
-  fmt::print(stderr, "{}\n", line);
+  Say("{}\n", line);
 }
 
 void Progress::Step(int64_t step, int64_t steps, double loss) {
@@ -123,12 +123,12 @@ void Progress::Step(int64_t step, int64_t steps, double loss) {
                         static_cast<double>(steps - step) / per_second);
   }
   Clear();
-  fmt::print(stderr, "{}{}", line, terminal_ ? "" : "\n");
+  Say("{}{}", line, terminal_ ? "" : "\n");
   open_ = terminal_;
 }
 
 void Progress::Clear() {
-  if (open_) fmt::print(stderr, "\r\033[K");
+  if (open_) Say("\r\033[K");
   open_ = false;
 }
 
