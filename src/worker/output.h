@@ -1,7 +1,11 @@
 // Standard output of heddle-worker: what is printed arrives, or it is an error.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
@@ -17,6 +21,12 @@ Status Print(const std::string& text);
 // The same on standard error, where nobody may be listening.
 void PrintToError(const std::string& text);
 Status PrintJson(const Json& json);
+
+// To people, on standard error. Nobody may be listening any more: that is no reason to end.
+template <class... Arguments>
+void Say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stderr);
+}
 
 // Whether anything was printed, here or in a process of ours that said so: a failure then adds no
 // second object.

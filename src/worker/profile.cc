@@ -60,14 +60,13 @@ Status ProfileCommand(const Words& words) {
   }
   const size_t before = profile.size();
   for (const MeasureOptions& options : request.models) {
-    HEDDLE_RETURN_IF_ERROR(MeasureModel(options, profile, [](const std::string& what) {
-      fmt::print(stderr, "measuring {}\n", what);
-    }));
+    HEDDLE_RETURN_IF_ERROR(MeasureModel(
+        options, profile, [](const std::string& what) { Say("measuring {}\n", what); }));
   }
   HEDDLE_RETURN_IF_ERROR(WriteFile(request.output, profile.ToJson().dump(1) + "\n"));
   MachineSpeeds speeds;
   if (!request.cluster.empty()) {
-    fmt::print(stderr, "measuring products, copies and messages\n");
+    Say("measuring products, copies and messages\n");
     HEDDLE_ASSIGN(speeds, MeasureMachine());
     HEDDLE_RETURN_IF_ERROR(WriteFile(request.cluster, ClusterText(speeds, request.type)));
   }

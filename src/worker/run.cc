@@ -15,6 +15,7 @@
 #include "worker/commands.h"
 #include "worker/emulated_network.h"
 #include "worker/interrupt.h"
+#include "worker/output.h"
 #include "worker/run_front.h"
 #include "worker/run_ranks.h"
 #include "worker/run_timed.h"
@@ -93,7 +94,7 @@ Result<int> RunCommand(const Words& words) {
                                              config.port));
   }
   if (!launched || launched->rank == 0) {
-    for (const std::string& change : request.changes) fmt::print(stderr, "{}\n", change);
+    for (const std::string& change : request.changes) Say("{}\n", change);
   }
   RunFront front(plan, as_json);
   if (config.emulate && IsProfileSpec(plan.model)) {

@@ -104,7 +104,7 @@ ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0), start_(Clo
 
 void ProgressLine::Note(const std::string& line) {
   Clear();
-  fmt::print(stderr, "{}\n", line);
+  Say("{}\n", line);
 }
 
 void ProgressLine::Step(int64_t step, int64_t steps, double loss) {
@@ -123,12 +123,12 @@ void ProgressLine::Step(int64_t step, int64_t steps, double loss) {
                         static_cast<double>(steps - step) / per_second);
   }
   Clear();
-  fmt::print(stderr, "{}{}", line, terminal_ ? "" : "\n");
+  Say("{}{}", line, terminal_ ? "" : "\n");
   open_ = terminal_;
 }
 
 void ProgressLine::Clear() {
-  if (open_) fmt::print(stderr, "\r\033[K");
+  if (open_) Say("\r\033[K");
   open_ = false;
 }
 

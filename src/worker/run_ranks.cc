@@ -130,7 +130,7 @@ Result<int> RunWatched(const Training& training, const LoadedPlan& loaded, RunFr
     return places.Work(progress.Load(), rank);
   };
   watch.hint = [](const ProcessSlot& first) { return GoOnHint(first.directory.data()); };
-  watch.asked_to_stop = [] { fmt::print(stderr, "{}", kStopping); };
+  watch.asked_to_stop = [] { Say("{}", kStopping); };
   watch.patience = training.config.stuck_after;
   const auto work = [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
     front.StopOn([&slot] { return slot.stop.load(); });
@@ -191,9 +191,8 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   options.port = launched.port;
   HEDDLE_ASSIGN(options.interface_address, AddressTowards(launched.address, launched.port));
   if (launched.rank == 0) {
-    fmt::print(stderr, "{}: {} processes meet at {}:{}, this host is {} to them\n",
-               launched.launcher, launched.ranks, launched.address, launched.port,
-               options.interface_address);
+    Say("{}: {} processes meet at {}:{}, this host is {} to them\n", launched.launcher,
+        launched.ranks, launched.address, launched.port, options.interface_address);
   }
   std::string directory = training.config.directory;
   front.OnOpened([&](const std::string& path) { directory = path; });
@@ -258,8 +257,8 @@ Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_jso
     PrintToError(fmt::format("heddle: {}\n", code.error().ToString()));
     HEDDLE_ASSIGN(const std::string checkpoint, LatestCheckpoint(run));
     HEDDLE_ASSIGN(LoadedPlan smaller, PlanWithout(*current, device, both.profile.get()));
-    fmt::print(stderr, "heddle: without {}: {} on {} devices, on from {}\n", device,
-               smaller.plan.strategy, smaller.plan.devices_used(), checkpoint);
+    Say("heddle: without {}: {} on {} devices, on from {}\n", device, smaller.plan.strategy,
+        smaller.plan.devices_used(), checkpoint);
     replanned = std::move(smaller);
     current = &replanned;
     config.resume = run;

@@ -177,7 +177,7 @@ class Share {
   Result<std::vector<JobRun>> RunAlone(const SharePhase& phase) {
     std::vector<JobRun> runs;
     for (const JobPtr& job : jobs_) {
-      fmt::print(stderr, "{}: {} by itself\n", phase.name, job->config.name);
+      Say("{}: {} by itself\n", phase.name, job->config.name);
       HEDDLE_ASSIGN(Stage stage, SetUp(phase, TurnOrder::kRotation));
       Supervisor::Options options;
       options.newcomers = [&] {
@@ -200,10 +200,9 @@ class Share {
   Result<std::vector<JobRun>> RunShared(const std::vector<const ShareJob*>& jobs,
                                         const SharePhase& phase) {
     const TurnOrder order = phase.ordered ? config_.order : TurnOrder::kArrival;
-    fmt::print(stderr, "{}: {} jobs on {} devices, {}\n", phase.name, jobs.size(),
-               devices_.names.size(),
-               phase.manner == ShareManner::kTurns ? fmt::format("in turns ({})", NameOf(order))
-                                                   : std::string(NameOf(phase.manner)));
+    Say("{}: {} jobs on {} devices, {}\n", phase.name, jobs.size(), devices_.names.size(),
+        phase.manner == ShareManner::kTurns ? fmt::format("in turns ({})", NameOf(order))
+                                            : std::string(NameOf(phase.manner)));
     HEDDLE_ASSIGN(Stage stage, SetUp(phase, order));
     HEDDLE_RETURN_IF_ERROR(OpenMailbox(config_.directory));
     Supervisor* running = nullptr;
@@ -232,10 +231,10 @@ class Share {
       // Without an order turns have no numbers.
       const int64_t first = board.first_turn(outcome.number);
       const bool ordered = board.order() != TurnOrder::kArrival;
-      fmt::print(stderr, "{}: done{}\n", outcome.name,
-                 ordered ? fmt::format(", in the order since turn {}", first) : std::string());
+      Say("{}: done{}\n", outcome.name,
+          ordered ? fmt::format(", in the order since turn {}", first) : std::string());
     } else {
-      fmt::print(stderr, "{}: failed: {}\n", outcome.name, outcome.why);
+      Say("{}: failed: {}\n", outcome.name, outcome.why);
     }
     const auto came_later = [&](const JobPtr& job) { return job->config.name == outcome.name; };
     const auto first = jobs_.begin() + static_cast<std::ptrdiff_t>(config_.jobs.size());
@@ -247,7 +246,7 @@ class Share {
     for (const Mail& mail : TakeMail(config_.directory)) {
       const Status joined = JoinLater(supervisor, stage, mail);
       if (joined.ok()) {
-        fmt::print(stderr, "{}: joins\n", mail.name);
+        Say("{}: joins\n", mail.name);
       } else {
         (void)Answer(config_.directory, {mail.name, 0, false, joined.error().ToString(), 0, 0})
             .ok();
@@ -294,7 +293,7 @@ class Share {
           std::max(kLeastSeconds, kMessageSeconds * static_cast<double>(jobs_[k]->messages));
       dilation_ = std::max({dilation_, least / step, kRoom * work / kCores / step});
     }
-    fmt::print(stderr, "time goes {:.3g} times slower, so that real work fits in\n", dilation_);
+    Say("time goes {:.3g} times slower, so that real work fits in\n", dilation_);
     return Ok();
   }
 

@@ -135,7 +135,7 @@ std::string TestName(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(All, DocsTest,
                          testing::Values("README.md", "docs/architecture.md", "docs/plan.md",
                                          "docs/program.md", "docs/models.md", "docs/async.md",
-                                         "docs/share.md", "examples/README.md"),
+                                         "docs/share.md", "docs/training.md", "examples/README.md"),
                          &TestName);
 
 TEST(DocumentTest, EllipsesStandForWhatIsLeftOut) {

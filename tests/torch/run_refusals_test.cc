@@ -145,5 +145,17 @@ TEST_F(RunRefusalsTest, OutputsThatAreFullOrClosed) {
   }
 }
 
+// But progress that nobody reads is no reason to end.
+TEST_F(RunRefusalsTest, ProgressMayGoNowhere) {
+  const std::string plan = PlanFile();
+  for (const char* how : {"", "--threads "}) {
+    const std::string run = folder_ / (std::string("run") + how);
+    const Ran ran = RunShell(std::string(HEDDLE_BINARY) + " run " + plan + " --steps 5 " + how +
+                             "--dir '" + run + "' 2> /dev/full");
+    EXPECT_EQ(ran.exit_code, 0);
+    EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-00000005"));
+  }
+}
+
 }  // namespace
 }  // namespace heddle
