@@ -48,10 +48,11 @@ std::optional<Error> TooLargeForAll(const Planning& planning, const std::string&
   return Infeasible(
       strategy,
       fmt::format("nothing fits: parameters, optimizer state{} need {} if stored once, and all "
-                  "devices together have {}",
+                  "devices together have {}: {} too much",
                   samples > 0 ? " and the activations of the smallest part of a batch" : "",
                   ToText(Bytes{static_cast<int64_t>(needed)}),
-                  ToText(Bytes{static_cast<int64_t>(has)})),
+                  ToText(Bytes{static_cast<int64_t>(has)}),
+                  ToText(Bytes{static_cast<int64_t>(needed - has)})),
       "more or larger devices or --optimizer sgd need less");
 }
 

@@ -82,7 +82,7 @@ TEST(PlanningTest, TooLittleMemoryIsInfeasibleAndNamesDeviceAndBytes) {
   const Result<Plan> plan = PlanDataParallel(planning);
   ASSERT_FALSE(plan.ok());
   EXPECT_EQ(plan.error().kind, ErrorKind::kInfeasible);
-  EXPECT_NE(plan.error().what.find("b:0"), std::string::npos) << plan.error().what;
+  EXPECT_NE(plan.error().what.find("a:0"), std::string::npos) << plan.error().what;
   EXPECT_NE(plan.error().what.find("too much"), std::string::npos);
 }
 

@@ -195,7 +195,7 @@ class Search {
         plan.local = LocalPlan{std::vector<int64_t>(replicas, planning_.options.every)};
         const Result<double> seconds = Try(std::move(plan));
         if (!seconds.ok() && seconds.error().kind == ErrorKind::kInfeasible) {
-          lacks_where_ = seconds.error().what;  // stages that share weights
+          if (lacks_where_.empty()) lacks_where_ = seconds.error().what;  // weights in two stages
           return Ok();
         }
         if (!seconds.ok()) return seconds.error();

@@ -114,13 +114,7 @@ class Search {
 
   // One file of all devices, in the smallest microbatches.
   std::vector<Candidate> RunSmallest() const {
-    std::vector<Task> tasks;
-    for (const std::vector<int>& order : Orders()) {
-      std::vector<Line> lines;
-      AddLine({order}, lines);
-      const std::vector<int64_t>& counts = lines[0].counts;
-      if (!counts.empty()) tasks.push_back({lines[0].devices, counts.back()});
-    }
+    const std::vector<Task> tasks = SmallestTasks();
     PartitionOptions options = OptionsFor(*planning_.cluster);
     options.most_skipped = 0;
     std::vector<Candidate> candidates;
@@ -129,6 +123,26 @@ class Search {
         return one.stages != static_cast<int>(one.chunks.size());
       });
       std::move(some.begin(), some.end(), std::back_inserter(candidates));
+    }
+    return candidates;
+  }
+
+  // The same with a device for each stage and stages that take equally long: near to what needs
+  // least, and off the estimates.
+  std::vector<Candidate> BalancedSmallest() const {
+    std::vector<Candidate> candidates;
+    for (const Task& task : SmallestTasks()) {
+      const auto costs =
+          std::make_shared<StageCosts>(table_, task.line, task.microbatches, memory_factor_);
+      std::vector<int> types = task.line->types();
+      types.resize(std::min(types.size(), static_cast<size_t>(table_.layers())));
+      Partition partition;
+      for (const LayerRun& run :
+           BalancedRuns(table_.SecondsFor(costs->rows()), table_.layers(), types)) {
+        const int at = static_cast<int>(partition.stages.size());
+        partition.stages.push_back({run.first, run.last + 1, {at, 1}, true});
+      }
+      candidates.push_back(StraightCandidate(costs, partition));
     }
     return candidates;
   }
@@ -152,6 +166,17 @@ class Search {
       if (devices % count == 0 && (count <= kFew || count == devices)) counts.push_back(count);
     }
     return counts;
+  }
+
+  std::vector<Task> SmallestTasks() const {
+    std::vector<Task> tasks;
+    for (const std::vector<int>& order : Orders()) {
+      std::vector<Line> lines;
+      AddLine({order}, lines);
+      const std::vector<int64_t>& counts = lines[0].counts;
+      if (!counts.empty()) tasks.push_back({lines[0].devices, counts.back()});
+    }
+    return tasks;
   }
 
   std::vector<std::vector<int>> Orders() const {
@@ -292,6 +317,12 @@ std::vector<Candidate> FindLeastMemory(const LayerTable& table) {
     (some.empty() ? too_much : found_at) = middle;
     if (!some.empty()) least = std::move(some);
   }
+  constexpr size_t kMost = 8;
+  std::vector<Candidate> balanced = Search(table, found_at).BalancedSmallest();
+  for (std::vector<Candidate>* some : {&least, &balanced}) {
+    if (some->size() > kMost) some->resize(kMost);
+  }
+  std::move(balanced.begin(), balanced.end(), std::back_inserter(least));
   return least;
 }
 

@@ -229,10 +229,7 @@ class Search {
   // Nothing fits by the estimates: what needs least by its nature, to be tried all the same, or for
   // the message to name what it lacks.
   Status TryTheLeastMemory() {
-    constexpr size_t kMostTried = 8;
-    std::vector<Candidate> least = FindLeastMemory(table_);
-    if (least.size() > kMostTried) least.resize(kMostTried);
-    for (Candidate& candidate : least) {
+    for (Candidate& candidate : FindLeastMemory(table_)) {
       for (PartitionStage& stage : candidate.chunks) stage.recompute = true;
       const int microbatches = static_cast<int>(candidate.costs->microbatches());
       HEDDLE_ASSIGN(const Best::Outcome outcome,

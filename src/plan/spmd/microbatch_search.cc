@@ -38,29 +38,34 @@ class PartSearch {
     return TryCandidates(std::move(candidates).value(), microbatches);
   }
 
-  // The fewest that fit, by halves: what needs too much needs too much in fewer parts, too, and a
-  // search that finds nothing takes longest. Then more as long as memory decides and they help.
+  // The fewest that fit, and then more as long as they help. Those that would nearly fill all
+  // memory at best are left out: what they need beyond that is too much, and a search that finds
+  // nothing takes longest. From there in growing steps, then between the last that did not fit and
+  // it.
   Status TryAll(const std::vector<int64_t>& counts) {
-    size_t first = 0, end = counts.size();  // the fewest that fit are in [first, end)
-    std::vector<bool> fits(counts.size(), false);
-    const auto fits_at = [&](size_t k) -> Status {
-      HEDDLE_ASSIGN(const bool fitting, Try(counts[k]));
-      fits[k] = fitting;
-      return Ok();
+    const auto likely = std::find_if(counts.begin(), counts.end() - 1,
+                                     [&](int64_t count) { return FillOf(count) <= kNearlyFull; });
+    const auto start = static_cast<size_t>(likely - counts.begin());
+    std::vector<bool> tried(counts.size(), false);
+    const auto fits_at = [&](size_t k) -> Result<bool> {
+      tried[k] = true;
+      return Try(counts[k]);
     };
-    HEDDLE_RETURN_IF_ERROR(fits_at(0));
-    if (!fits[0] && end > 1) {
-      HEDDLE_RETURN_IF_ERROR(fits_at(end - 1));
-      if (!fits[end - 1]) return Ok();
-      for (first = 1, --end; first < end && !late();) {
-        const size_t middle = first + (end - first) / 2;
-        HEDDLE_RETURN_IF_ERROR(fits_at(middle));
-        (fits[middle] ? end : first) = fits[middle] ? middle : middle + 1;
-      }
+    size_t k = start, below = start;  // all up to `below` are too few
+    HEDDLE_ASSIGN(bool fits, fits_at(k));
+    for (size_t step = 1; !fits && k + 1 < counts.size() && !late(); step *= 2) {
+      below = k + 1;
+      k = std::min(k + step, counts.size() - 1);
+      HEDDLE_ASSIGN(fits, fits_at(k));
     }
-    const bool forced = first > 0 || counts[0] > 1;
-    if (!forced && !squeezed_) return Ok();
-    return Climb(counts, first + 1, fits);
+    if (!fits) return Ok();
+    while (below < k && !late()) {
+      const size_t middle = below + (k - below) / 2;
+      HEDDLE_ASSIGN(fits, fits_at(middle));
+      (fits ? k : below) = fits ? middle : middle + 1;
+    }
+    const bool forced = counts[k] > 1;
+    return forced || squeezed_ ? Climb(counts, k + 1, tried) : Ok();
   }
 
   bool late() const { return planning_.options.deadline.passed(); }
@@ -111,25 +116,38 @@ class PartSearch {
     return fits;
   }
 
-  // From counts[k] on, without those tried.
+  // From counts[k] on, without those tried. Where the programs are small two that do not help are
+  // no reason to stop, and the smallest parts are looked at: what was given up may fit only there.
   Status Climb(const std::vector<int64_t>& counts, size_t k, const std::vector<bool>& tried) {
-    constexpr int kInVain = 2;
     int in_vain = 0;
-    for (; k < counts.size() && in_vain < kInVain && !late(); ++k) {
+    for (; k < counts.size() && in_vain < (IsSmall(counts[k]) ? 2 : 1) && !late(); ++k) {
+      if (tried[k]) continue;
       const double before = best_.seconds();
       const double bound = FamilyBound(planning_, /*divides_ops=*/true, counts[k]).value;
-      if (tried[k]) continue;
       if (bound < before) HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
       in_vain = best_.seconds() < before ? 0 : in_vain + 1;
     }
-    // What was given up may fit only in much smaller parts: from the smallest back, while it helps.
-    for (size_t last = counts.size(); last > k && squeezed_ && !late(); --last) {
+    for (size_t last = counts.size(); last > k && IsSmall(counts[last - 1]) && !late(); --last) {
       const double before = best_.seconds();
       if (!tried[last - 1]) HEDDLE_RETURN_IF_ERROR(Try(counts[last - 1]));
       if (!tried[last - 1] && best_.seconds() >= before) break;
     }
     return Ok();
   }
+
+  // The part of all devices' memory that any program needs.
+  double FillOf(int64_t count) const {
+    const auto rows = static_cast<double>(planning_.options.batch / count);
+    return LeastMemoryOf(planning_).With(rows) / MemoryOfAll(planning_);
+  }
+
+  // A program has every op of every microbatch.
+  bool IsSmall(int64_t count) const {
+    constexpr int64_t kSmall = 100'000;
+    return count * std::ssize(planning_.graph.ops()) * planning_.cluster->device_count() <= kSmall;
+  }
+
+  static constexpr double kNearlyFull = 0.75;
 
   const Planning& planning_;
   const std::string& strategy_;
