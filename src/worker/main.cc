@@ -48,7 +48,7 @@ int Fail(const Error& error, bool as_json) {
                      {"hint", error.hint}})
         .ok();
   }
-  PrintToError("heddle: " + error.ToString() + "\n");
+  Say("heddle: {}\n", error.ToString());
   return code;
 }
 

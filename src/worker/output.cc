@@ -48,7 +48,7 @@ Status Print(const std::string& text) {
   return PrintData(ForTerminal(text, TerminalKindOf(STDOUT_FILENO)));
 }
 
-void PrintToError(const std::string& text) {
+void SayText(const std::string& text) {
   std::fputs(ForTerminal(text, TerminalKindOf(STDERR_FILENO)).c_str(), stderr);
 }
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -18,14 +17,13 @@ Status PrepareOutput();
 
 // Prints for people, to fit the terminal, and flushes.
 Status Print(const std::string& text);
-// The same on standard error, where nobody may be listening.
-void PrintToError(const std::string& text);
 Status PrintJson(const Json& json);
 
-// To people, on standard error. Nobody may be listening any more: that is no reason to end.
+// The same on standard error. Nobody may be listening any more: that is no reason to end.
+void SayText(const std::string& text);
 template <class... Arguments>
 void Say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stderr);
+  SayText(fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
 // Whether anything was printed, here or in a process of ours that said so: a failure then adds no

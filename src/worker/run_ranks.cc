@@ -254,7 +254,7 @@ Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_jso
     const Result<int> code = RunWatched(training, *current, front, end);
     if (code.ok() || !end.lost || training.program.devices.size() == 1) return code;
     const std::string device = training.program.devices[static_cast<size_t>(*end.lost)].name;
-    PrintToError(fmt::format("heddle: {}\n", code.error().ToString()));
+    Say("heddle: {}\n", code.error().ToString());
     HEDDLE_ASSIGN(const std::string checkpoint, LatestCheckpoint(run));
     HEDDLE_ASSIGN(LoadedPlan smaller, PlanWithout(*current, device, both.profile.get()));
     Say("heddle: without {}: {} on {} devices, on from {}\n", device, smaller.plan.strategy,
