@@ -57,11 +57,16 @@ at::Tensor Signs(const RandomStream& stream, int64_t count, DType dtype) {
 
 }  // namespace
 
+double UnitRoundoff(DType dtype) {
+  const bool twice = dtype == DType::kF64;
+  return (twice ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon()) /
+         2;
+}
+
 Rounding::Rounding(const Graph& graph, const TrainOptions& train, const Options& options)
     : graph_(graph),
       halves_(options.halves),
-      unit_(train.dtype == DType::kF64 ? std::numeric_limits<double>::epsilon() / 2
-                                       : std::numeric_limits<float>::epsilon() / 2),
+      unit_(UnitRoundoff(train.dtype)),
       stream_(train.seed, "rounding." + std::to_string(options.draw)),
       signs_(Signs(stream_, MostElements(graph) + kStarts, train.dtype)) {}
 

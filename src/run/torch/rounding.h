@@ -21,6 +21,9 @@
 
 namespace heddle {
 
+// Half the spacing of numbers at 1: what one rounding may do to them.
+double UnitRoundoff(DType dtype);
+
 class Rounding {
  public:
   struct Options {

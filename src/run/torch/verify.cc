@@ -137,12 +137,13 @@ class References {
 
 class Comparison {
  public:
-  Comparison() { result_.ok = true; }
+  explicit Comparison(double unit) : unit_(unit) { result_.ok = true; }
 
   // `scale` and `moved` are the largest of the reference, and of what rounding did to it.
   void Add(double error, double scale, double moved, double& most, const std::string& where) {
     if (std::isnan(error)) error = INFINITY;
-    const double explained = kRoundingFactor * moved;
+    // Whatever it hangs on, it was rounded where it was written.
+    const double explained = kRoundingFactor * std::max(moved, unit_ * scale);
     double share = error == 0 ? 0 : error / explained;
     if (std::isnan(share)) share = INFINITY;
     const bool noise = explained >= kNoise * scale;
@@ -171,12 +172,13 @@ class Comparison {
  private:
   static constexpr double kNoise = 0.1;
 
+  double unit_;
   Verification result_;
 };
 
 Verification Compare(const Program& program, const Graph& graph, const Executors& executors,
                      const std::vector<double>& losses, const std::vector<Reference>& references) {
-  Comparison comparison;
+  Comparison comparison(UnitRoundoff(executors[0]->dtype()));
   Verification& result = comparison.result();
   for (size_t step = 0; step < losses.size(); ++step) {
     const double expected = references[0].plain.losses[step];

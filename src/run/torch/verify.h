@@ -8,7 +8,8 @@
 // every gradient and parameter after the last. Synthetic data; fp64 by default.
 //
 // Equal is what rounding explains: the reference is trained again with every operand off by
-// rounding (rounding.h), and a tensor may differ by kRoundingFactor times what it moved by then.
+// rounding (rounding.h), and a tensor may differ by kRoundingFactor times what it moved by then, or
+// times one rounding of its largest element.
 // There is no other tolerance. docs/decisions/0019-what-verify-promises.md derives it.
 #pragma once
 
