@@ -133,9 +133,8 @@ TEST(ProcessesTest, TheHintKnowsWhatTheFirstProcessHasDone) {
   const Status status = RunProcesses(
       2,
       [](int32_t rank, ProcessSlot& slot, int) -> Status {
-        if (rank == 0) WriteText(slot.directory, "runs/a");
-        if (rank == 0) return Forever();
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        if (rank == 1) return Forever();
+        WriteText(slot.directory, "runs/a");
         raise(SIGKILL);
         return Ok();
       },
