@@ -137,6 +137,25 @@ TEST_F(ResumeCommandTest, AskedToStop) {
   }
 }
 
+// Whichever rank of a launcher is asked, all save and stop; those that were not say SIGTERM.
+TEST_F(ResumeCommandTest, OneOfALaunchersRanksIsAskedToStop) {
+  const std::string run = folder_ / "run";
+  std::string line = "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+                     std::to_string(12000 + getpid() % 1000 * 20) + "; ";
+  const std::string plan = PlanFile("plan.json", "1f1b");
+  std::string wait;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string number = std::to_string(rank);
+    line += "RANK=" + number + " " + HEDDLE_BINARY + " run " + plan + " --steps 1000000 --dir " +
+            run + " > /dev/null & p" + number + "=$!; ";
+    wait += "wait $p" + number + "; echo $?; ";
+  }
+  const Ran ran = RunShell(line + "while kill -0 $p2 && ! test -s " + run +
+                           "/log.jsonl; do sleep 0.1; done; kill -INT $p2; " + wait);
+  EXPECT_EQ(ran.out, "143\n143\n130\n143\n") << ran.err;
+  EXPECT_EQ(ListCheckpoints(run).size(), 1U);
+}
+
 // A second Ctrl-C ends it, without a word of the libraries. The pipeline never stops by itself.
 TEST_F(ResumeCommandTest, AskedTwice) {
   const std::string plan = folder_ / "async.json";
