@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "base/json_field.h"
@@ -158,8 +159,8 @@ struct Flags {
   double budget = 60;
 };
 
-// Says each row on standard error as it comes, once there is something to wait for. Where that is
-// the same place as standard output, which has the table, only after long.
+// Says each row on standard error as it comes, once there is something to wait for. Not into a file
+// or pipe that is standard output, too: that gets the table.
 class RowWatch {
  public:
   explicit RowWatch(const Terminal& terminal) : terminal_(terminal) {
@@ -168,8 +169,9 @@ class RowWatch {
     fstat(STDOUT_FILENO, &out);
     fstat(STDERR_FILENO, &err);
     const bool same = out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-    constexpr double kWorthALine = 1, kLong = 20;  // seconds
-    patience_ = isatty(STDERR_FILENO) != 0 ? 0 : (same ? kLong : kWorthALine);
+    constexpr double kWorthALine = 1;  // seconds
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    patience_ = isatty(STDERR_FILENO) != 0 ? 0 : (same ? kNever : kWorthALine);
   }
 
   void Starts(const Planner& planner) const {
