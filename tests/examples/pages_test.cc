@@ -29,7 +29,7 @@ std::vector<fs::path> Pages() {
 // A page without what stands between fences.
 std::string ProseOf(const fs::path& page) {
   Document document(ReadText(page));
-  for (Block& block : document.blocks()) block.lines.clear();
+  for (FencedBlock& block : document.blocks()) block.lines.clear();
   return document.Print();
 }
 
