@@ -274,6 +274,7 @@ void AddCompareCommand(Commands& commands) {
   command
       ->add_option("--budget", flags->budget,
                    "Seconds for all of the planning; what is not done by then is \"not finished\"")
+      ->envname("HEDDLE_BUDGET")
       ->check(Above(0))
       ->capture_default_str();
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });

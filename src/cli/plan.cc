@@ -123,6 +123,7 @@ void AddPlanCommand(Commands& commands) {
       ->add_option("--budget", flags->budget,
                    "Seconds for the planning, after which the best so far is taken; 60 for auto "
                    "unless given, no limit for one strategy")
+      ->envname("HEDDLE_BUDGET")
       ->check(Above(0));
   command
       ->add_option("--goal", flags->goal,

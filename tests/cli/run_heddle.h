@@ -38,10 +38,11 @@ inline Ran RunShell(const std::string& line) {
 }
 
 // `arguments` is shell text; quote what needs it. On a terminal so wide that no sentence is broken,
-// unless the environment says otherwise, which goes before the command: "COLUMNS=60".
+// unless the environment says otherwise, which goes before the command: "COLUMNS=60". However slow
+// the machine is, a search is not cut short.
 inline Ran RunHeddle(const std::string& arguments,
                      const std::string& environment = "COLUMNS=1000 LC_ALL=C.UTF-8") {
-  return RunShell("env " + environment + " " + HEDDLE_BINARY + " " + arguments);
+  return RunShell("env HEDDLE_BUDGET=86400 " + environment + " " + HEDDLE_BINARY + " " + arguments);
 }
 
 inline std::string ClusterFile(const std::string& name) {

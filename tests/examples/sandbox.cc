@@ -37,7 +37,7 @@ Session Sandbox::Run(const std::string& command) const {
   const std::string heddle_folder = fs::path(HEDDLE_BINARY).parent_path().string();
   const std::string line = "cd '" + folder_ + "' && PATH='" + heddle_folder +
                            "':\"$PATH\" HEDDLE='" HEDDLE_BINARY
-                           "' LC_ALL=C.UTF-8 env -u COLUMNS "
+                           "' HEDDLE_BUDGET=86400 LC_ALL=C.UTF-8 env -u COLUMNS "
                            "bash command.sh 2>&1 < /dev/null";
   FILE* pipe = popen(line.c_str(), "r");
   if (pipe == nullptr) {
