@@ -24,7 +24,7 @@ struct ShareJobConfig {
   int64_t steps = 100;
   int64_t seed = 1;
   double learning_rate = 1e-3;
-  std::optional<DType> dtype;  // f32 or f64; the plan's unless given
+  std::optional<DType> dtype = {};  // f32 or f64; the plan's unless given
   double weight = 1;
   std::optional<JobTimes> times;  // of a step alone, as planned; nothing: the worker's own model
 };
