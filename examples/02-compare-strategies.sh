@@ -10,5 +10,5 @@ say "Two racks of eight slower devices, 2.5 Gbit/s between the racks: whoever su
 run 'heddle compare --model "gpt?layers=24" --cluster examples/clusters/slow-rack.toml --batch 64'
 
 say "The same as data: rows sorted by time, those that do not fit last."
-run 'heddle compare --json --model "gpt?layers=24" --cluster examples/clusters/slow-rack.toml --batch 64 \
+run 'heddle compare --json --model "gpt?layers=24" --cluster examples/clusters/slow-rack.toml --batch 64 2> /dev/null \
   | grep -E "strategy|peak_bytes"'
