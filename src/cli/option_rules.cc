@@ -39,6 +39,7 @@ constexpr OptionRule kRules[] = {
     {"compare", "--versions", "no --strategies | --strategies async"},
     {"compare", "--every", "no --strategies | --strategies local"},
     {"compare", "--replicas", "no --strategies | --strategies local"},
+    {"explain", "--all", "no --json"},
     {"simulate", "--network", "no --json"},
     {"simulate", "--rows", "no --json"},
     {"demo", "--only-plan", "no --json"},

@@ -95,6 +95,7 @@ constexpr OptionCase kCases[] = {
 
     {"explain", "plan", "--json", "{plan}", "{other}"},
     {"explain", "--profile", "--json {plan}", "", "--profile {profile}"},
+    {"explain", "--all", "{divided}", "", "--all"},
     {"simulate", "file", "--json", "{plan}", "{other}"},
     {"simulate", "--cluster", "--json {plan}", "", "--cluster {lan}"},
     {"simulate", "--profile", "--json {plan}", "", "--profile {profile}"},
@@ -239,6 +240,7 @@ class Workshop {
     for (const auto& [file, arguments] :
          std::map<std::string, std::string>{{"plan", "1f1b --microbatches 4"},
                                             {"other", "gpipe --microbatches 2"},
+                                            {"divided", "zero"},
                                             {"profiled", "1f1b --profile {profile}"}}) {
       const Ran ran = RunIn(Filled("plan --model tiny-mlp --batch 32 --cluster {m4} -o {" + file +
                                    "} --strategy " + arguments));
@@ -261,6 +263,7 @@ class Workshop {
         {"{jobs2}", folder_ + "/jobs2.toml"},
         {"{plan}", folder_ + "/plan.json"},
         {"{other}", folder_ + "/other.json"},
+        {"{divided}", folder_ + "/divided.json"},
         {"{profiled}", folder_ + "/profiled.json"},
         {"{profile}", folder_ + "/profile.json"},
         {"{text}", folder_ + "/text.txt"},
@@ -274,7 +277,8 @@ class Workshop {
   }
 
   Ran RunIn(const std::string& arguments) const {
-    return RunShell("cd " + folder_ + " && bin/heddle " + arguments);
+    return RunShell("cd " + folder_ + " && COLUMNS=1000 HEDDLE_BUDGET=86400 bin/heddle " +
+                    arguments);
   }
 
   // What comes out, but for how long this machine took.

@@ -42,7 +42,7 @@ inline Ran RunShell(const std::string& line) {
 // the machine is, a search is not cut short.
 inline Ran RunHeddle(const std::string& arguments,
                      const std::string& environment = "COLUMNS=1000 LC_ALL=C.UTF-8") {
-  return RunShell("env HEDDLE_BUDGET=86400 " + environment + " " + HEDDLE_BINARY + " " + arguments);
+  return RunShell("env " + environment + " HEDDLE_BUDGET=86400 " HEDDLE_BINARY " " + arguments);
 }
 
 inline std::string ClusterFile(const std::string& name) {

@@ -30,7 +30,7 @@ class Background {
              const std::string& environment = "")
       : out_(folder / "out"), err_(folder / "err") {
     const std::string line =
-        "exec env " + environment + " " + std::string(HEDDLE_BINARY) + " " + command;
+        "exec env COLUMNS=1000 " + environment + " " + std::string(HEDDLE_BINARY) + " " + command;
     pid_ = fork();
     if (pid_ != 0) return;
     setpgid(0, 0);

@@ -115,7 +115,7 @@ TEST(ProcessRunTest, ElasticGoesOnWithoutTheLostDevice) {
   const size_t before = saved();
   ASSERT_TRUE(background.Await([&] { return saved() > before; })) << background.err();
   background.Signal(SIGINT);
-  EXPECT_EQ(background.Wait(), 0) << background.err();
+  EXPECT_EQ(background.Wait(), 128 + SIGINT) << background.err();
   const Json json = ParseJson(background.out(), "run").value();
   const std::string from =
       run + "/checkpoints/step-" + fmt::format("{:08}", json["first_step"].get<int64_t>());
