@@ -63,8 +63,8 @@ TEST(JsonKeysTest, Simulate) {
 
 TEST(JsonKeysTest, CompareIsSortedWithInfeasibleLast) {
   const Json json = JsonOf(
-      "compare --json --model 'gpt?layers=48&hidden=1600&heads=25&seq=512' "
-      "--batch 64 --cluster " +
+      "compare --json --model 'gpt?layers=48&hidden=1600&heads=25&seq=512' --strategies "
+      "dp,local,gpipe,pipeline,hetpipe,expert-parallel,1f1b --batch 64 --cluster " +
       ClusterFile("mixed4"));
   double last = 0;
   bool infeasible = false;

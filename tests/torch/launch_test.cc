@@ -141,8 +141,8 @@ TEST(LaunchTest, AnotherPlanOrNumberIsRefused) {
   const std::string line = Ranks({plan, other}, 2, "--steps 3 --dir " + (folder / "run"));
   EXPECT_EQ(RunShell(line).exit_code, 4);
   EXPECT_THAT(RunShell(line).err, HasSubstr("started 2 processes, the plan has 4 devices"));
-  const Ran ran =
-      RunShell(Ranks({plan, other, plan, plan}, 4, "--steps 3 --dir " + (folder / "run2")));
+  const Ran ran = RunShell(
+      Ranks({plan, other, plan, plan}, 4, "--steps 3 --meet-within 20 --dir " + (folder / "run2")));
   EXPECT_THAT(ran.err, HasSubstr("give all devices the same heddle, plan and options"));
 }
 
