@@ -89,6 +89,10 @@ std::string GroupDigits(int64_t number) {
   return text;
 }
 
+std::string Counted(int64_t count, const char* one, const char* many) {
+  return GroupDigits(count) + " " + (count == 1 ? one : many);
+}
+
 std::optional<std::string> NearestName(std::string_view name,
                                        std::span<const std::string> candidates) {
   std::optional<std::string> best;

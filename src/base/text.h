@@ -27,6 +27,9 @@ std::optional<double> ParseReal(std::string_view text);
 // Digits in groups of three, for people: 1115394 -> "1,115,394".
 std::string GroupDigits(int64_t number);
 
+// "1 device", "1,024 devices".
+std::string Counted(int64_t count, const char* one, const char* many);
+
 // The candidate with the smallest edit distance, when it is close enough to be a likely typo.
 std::optional<std::string> NearestName(std::string_view name,
                                        std::span<const std::string> candidates);

@@ -10,6 +10,7 @@
 #include "cli/spmd_names.h"
 #include "cli/spmd_text.h"
 #include "report/device_table.h"
+#include "report/summary.h"
 #include "report/terminal_text.h"
 #include "report/text_width.h"
 
@@ -61,10 +62,6 @@ std::string OrderText(const WorkOrder& order) {
     text += (text.empty() ? "" : " ") + std::string(word);
   }
   return text;
-}
-
-std::string Counted(int64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", GroupDigits(count), count == 1 ? one : many);
 }
 
 double LargestFill(const Estimate& estimate, const std::vector<std::string>& devices) {
@@ -157,13 +154,14 @@ std::string PlanText(const Plan& plan, const Graph& graph, const Throughput& thr
   const double seconds = estimate.iteration_seconds;
   out += "\n" + Entry("iteration", ToText(Seconds{seconds}) + "   (simulated)", style);
   out += Entry("throughput", ThroughputText(throughput), style);
-  out += Entry("bounds",
-               fmt::format("{} for any order of this partition ({}), {} for any plan ({})",
-                           ToText(Seconds{estimate.schedule_bound_seconds}),
-                           Away(seconds, estimate.schedule_bound_seconds),
-                           ToText(Seconds{estimate.lower_bound_seconds}),
-                           Away(seconds, estimate.lower_bound_seconds)),
-               style);
+  out +=
+      Entry("bounds",
+            fmt::format("{} for any order of this partition ({}), {} for any plan{} ({})",
+                        ToText(Seconds{estimate.schedule_bound_seconds}),
+                        Away(seconds, estimate.schedule_bound_seconds),
+                        ToText(Seconds{estimate.lower_bound_seconds}), WithMicrobatchesGiven(plan),
+                        Away(seconds, estimate.lower_bound_seconds)),
+            style);
   out += Entry("planned in",
                fmt::format("{}, {} simulated", ToText(Seconds{plan.search.planning_seconds}),
                            Counted(plan.search.candidates, "candidate", "candidates")),

@@ -93,8 +93,7 @@ class Relaxation {
       : devices_(planning.cluster->device_count()),
         layers_(planning.chain.size()),
         batch_(planning.options.batch),
-        most_microbatches_(
-            planning.options.microbatches.value_or(std::min(batch_, int64_t{8} * devices_))),
+        most_microbatches_(planning.options.microbatches.value_or(batch_)),
         given_(planning.options.microbatches.has_value()),
         device_out_(DeviceOutlets(*planning.cluster)),
         node_out_(NodeOutlets(*planning.cluster)) {

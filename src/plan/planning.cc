@@ -144,6 +144,7 @@ Plan Planning::Blank(const std::string& strategy, const std::string& order) cons
   plan.cluster_hash = cluster->ContentHash();
   if (profile != nullptr) plan.profile_hash = profile->ContentHash();
   plan.batch = options.batch;
+  plan.microbatches_given = options.microbatches.has_value();
   plan.dtype = options.dtype;
   plan.optimizer = options.optimizer;
   plan.clip = options.clip;
@@ -264,7 +265,7 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
   options.profile_batch = plan.profile_batch;
   options.profile_device = plan.profile_device;
   options.batch = plan.batch;
-  options.microbatches = plan.microbatches;
+  if (plan.microbatches_given) options.microbatches = plan.microbatches;
   options.dtype = plan.dtype;
   options.optimizer = plan.optimizer;
   options.clip = plan.clip;

@@ -115,19 +115,25 @@ std::string BottleneckSentence(const Simulation& simulation, const Cluster& clus
   return text;
 }
 
-std::string BoundsSentence(const Estimate& estimate, Seconds iteration) {
+std::string WithMicrobatchesGiven(const Plan& plan) {
+  if (!plan.microbatches_given) return "";
+  return " with " + Counted(plan.microbatches, "microbatch", "microbatches");
+}
+
+std::string BoundsSentence(const Plan& plan, Seconds iteration) {
+  const Estimate& estimate = plan.estimate;
   std::string text = "An iteration takes " + ToText(iteration);
   if (estimate.iteration_seconds > 0 &&
       std::abs(iteration.value / estimate.iteration_seconds - 1) > 0.005) {
     text += fmt::format(" (the plan says {})", ToText(Seconds{estimate.iteration_seconds}));
   }
-  const auto add = [&](std::string_view what, double bound) {
+  const auto add = [&](const std::string& what, double bound) {
     if (bound <= 0) return;
     text += fmt::format("; no {} can beat {}", what, ToText(Seconds{bound})) +
             Distance(iteration.value, bound);
   };
   add("order of this partition", estimate.schedule_bound_seconds);
-  add("plan of this family", estimate.lower_bound_seconds);
+  add("plan of this family" + WithMicrobatchesGiven(plan), estimate.lower_bound_seconds);
   return text + ".";
 }
 
@@ -153,7 +159,7 @@ std::string VerdictText(const Plan& plan, const Simulation& simulation, const Cl
   };
   std::string out = paragraph(Heading(plan, cluster)) + "\n";
   out += paragraph(BottleneckSentence(simulation, cluster));
-  out += paragraph(BoundsSentence(plan.estimate, simulation.iteration));
+  out += paragraph(BoundsSentence(plan, simulation.iteration));
   out += paragraph(MemorySentence(plan.estimate));
   out += paragraph(ThroughputText(throughput) + ".");
   if (!simulation.steady) {

@@ -34,8 +34,11 @@ std::string SearchText(const SearchReport& search, const TableStyle& style, bool
 // bytes / bandwidth / period. Also says when nothing is: then latency and waiting limit.
 std::string BottleneckSentence(const Simulation& simulation, const Cluster& cluster);
 
+// " with 16 microbatches" if that number was asked for: bounds then hold for such plans alone.
+std::string WithMicrobatchesGiven(const Plan& plan);
+
 // How far the period is from what is possible. A bound of zero is unknown and not mentioned.
-std::string BoundsSentence(const Estimate& estimate, Seconds iteration);
+std::string BoundsSentence(const Plan& plan, Seconds iteration);
 
 // The device whose memory is the fullest; empty when the plan does not say.
 std::string MemorySentence(const Estimate& estimate);

@@ -103,5 +103,26 @@ TEST(BoundsTest, NoPlannerIsFaster) {
   }
 }
 
+// A number of microbatches that is not given may be any: the bound is none of those with a number.
+TEST(BoundsTest, AnyNumberOfMicrobatchesIsInTheFamily) {
+  for (const char* name : {"mixed4", "equal8", "irregular"}) {
+    const Cluster cluster =
+        LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml")
+            .value();
+    PlanOptions options;
+    options.model = "gpt?layers=6&seq=128";
+    options.batch = 512;
+    const auto bound = [&] {
+      const Planning planning = Planning::Make(options, cluster, nullptr).value();
+      return PartitionBound(planning, Seconds{0}, Seconds{1}).value;
+    };
+    const double any = bound();
+    for (int64_t microbatches = 1; microbatches <= options.batch; microbatches *= 2) {
+      options.microbatches = microbatches;
+      EXPECT_LE(any, bound() * (1 + 1e-9)) << name << ", " << microbatches << " microbatches";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace heddle

@@ -46,6 +46,42 @@ TEST(LoadedOptionsTest, RoundsAndReplicasOfLocalSgd) {
   }
 }
 
+// A number that the planner chose is none that was asked for: the next plan may choose another.
+TEST(LoadedOptionsTest, MicrobatchesOnlyIfTheyWereGiven) {
+  PlanOptions options;
+  options.model = "tiny-mlp?layers=6";
+  options.batch = 16;
+  EXPECT_EQ(OptionsAfterLoading(options, "1f1b").microbatches, std::nullopt);
+  options.microbatches = 4;
+  EXPECT_EQ(OptionsAfterLoading(options, "1f1b").microbatches, 4);
+}
+
+// What explain says of a plan is what plan said.
+TEST(LoadedOptionsTest, TheBoundsOfAPlanThatWasReadAreItsOwn) {
+  const ScratchFolder folder;
+  const Cluster cluster =
+      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+  for (const std::optional<int64_t> microbatches : {std::optional<int64_t>{}, {2}}) {
+    for (const char* strategy : {"dp", "1f1b", "pipeline", "spmd"}) {
+      PlanOptions options;
+      options.model = "tiny-gpt";
+      options.batch = 16;
+      options.microbatches = microbatches;
+      const Planning planning = Planning::Make(options, cluster, nullptr).value();
+      const Plan plan = MakePlan(strategy, planning).value();
+      ASSERT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan).dump()).ok());
+      LoadedPlan loaded = LoadForUse(folder / "plan.json", nullptr).value();
+      const Evaluation evaluation =
+          EvaluateFitting(*loaded.planning, loaded.plan, /*keep_events=*/false).value();
+      FillEstimate(*loaded.planning, evaluation, loaded.plan);
+      EXPECT_EQ(loaded.plan.estimate.lower_bound_seconds, plan.estimate.lower_bound_seconds)
+          << strategy;
+      EXPECT_EQ(loaded.plan.estimate.schedule_bound_seconds, plan.estimate.schedule_bound_seconds)
+          << strategy;
+    }
+  }
+}
+
 TEST(LoadedOptionsTest, WhatHoldsForAnyStrategy) {
   PlanOptions options;
   options.model = "tiny-mlp?layers=6";

@@ -163,18 +163,23 @@ TEST(SummaryTest, OrNothingIsTheLimit) {
 }
 
 TEST(SummaryTest, BoundsThatAreReachedUnknownOrWrong) {
-  Estimate estimate;
-  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}), "An iteration takes 41.0 ms.");
+  Plan plan;
+  Estimate& estimate = plan.estimate;
+  EXPECT_EQ(BoundsSentence(plan, Seconds{0.041}), "An iteration takes 41.0 ms.");
   estimate.schedule_bound_seconds = 0.041;
   estimate.lower_bound_seconds = 0.0408;
-  EXPECT_EQ(BoundsSentence(estimate, Seconds{0.041}),
+  EXPECT_EQ(BoundsSentence(plan, Seconds{0.041}),
             "An iteration takes 41.0 ms; no order of this partition can beat 41.0 ms (reached); no "
             "plan of this family can beat 40.8 ms (less than 1% away).");
+  plan.microbatches = 16;
+  plan.microbatches_given = true;
+  EXPECT_THAT(BoundsSentence(plan, Seconds{0.041}),
+              testing::HasSubstr("no plan of this family with 16 microbatches can beat 40.8 ms"));
   estimate.iteration_seconds = 0.05;
   estimate.schedule_bound_seconds = 0.05;
   estimate.lower_bound_seconds = 0;
   EXPECT_EQ(
-      BoundsSentence(estimate, Seconds{0.04}),
+      BoundsSentence(plan, Seconds{0.04}),
       "An iteration takes 40.0 ms (the plan says 50.0 ms); no order of this partition can beat "
       "50.0 ms (and yet this is 20% faster).");
 }

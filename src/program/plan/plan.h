@@ -124,6 +124,7 @@ struct Plan {
   std::string profile_hash;  // empty: analytic costs
   int64_t batch = 1;
   int64_t microbatches = 1;
+  bool microbatches_given = false;  // by whoever asked for the plan; else the planner chose them
   DType dtype = DType::kF32;
   Optimizer optimizer = Optimizer::kAdam;
   double clip = 0;         // largest norm of all gradients together; 0: none

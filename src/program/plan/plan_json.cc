@@ -197,6 +197,7 @@ Json PlanToJson(const Plan& plan) {
   json["model"]["hash"] = plan.model_hash;
   json["batch"] = plan.batch;
   json["microbatches"] = plan.microbatches;
+  if (plan.microbatches_given) json["microbatches_given"] = true;
   json["dtype"] = NameOf(plan.dtype);
   json["optimizer"] = NameOf(plan.optimizer);
   if (plan.clip > 0) json["clip"] = plan.clip;
@@ -255,6 +256,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "model",
                                         "batch",
                                         "microbatches",
+                                        "microbatches_given",
                                         "dtype",
                                         "optimizer",
                                         "clip",
@@ -291,6 +293,9 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(plan.batch, json.Int("batch", 1, kMostBatch));
   HEDDLE_ASSIGN(plan.microbatches,
                 json.Int("microbatches", 1, std::min(kMostMicrobatches, plan.batch)));
+  if (json.Has("microbatches_given")) {
+    HEDDLE_ASSIGN(plan.microbatches_given, json.Bool("microbatches_given"));
+  }
   HEDDLE_ASSIGN(plan.dtype, Named(json, "dtype", &ParseDType, "f64, f32, bf16 or f16"));
   HEDDLE_ASSIGN(plan.optimizer,
                 Named(json, "optimizer", &ParseOptimizer, std::string(kOptimizerChoices)));
