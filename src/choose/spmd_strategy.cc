@@ -10,9 +10,7 @@ namespace heddle {
 
 Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   Best best(planning);
-  HEDDLE_ASSIGN(const std::optional<Error> refused,
-                TryPrograms(
-                    planning, "spmd", [](const Planning& part) { return PlanSpmd(part); }, best));
+  HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, "spmd", &PlanSpmd, best));
   for (const auto& plan_replicas : {&PlanDataParallel, &PlanDataParallelProportional}) {
     if (planning.options.deadline.passed()) break;
     Result<Plan> planned = plan_replicas(planning);

@@ -19,8 +19,13 @@ ShardState StateOfLetter(const Operand& operand, const AxisRule& rule) {
 
 std::vector<AxisRule> RulesOf(const Op& op) {
   std::vector<AxisRule> rules = {{}};
-  for (const char letter : op.letters) {
-    if (std::islower(static_cast<unsigned char>(letter)) != 0) rules.push_back({letter, 0, 0});
+  // Of an opaque op nothing is known but that samples are independent, whatever its letters.
+  const std::string divisible = op.kind == OpKind::kOpaque ? "b" : op.letters;
+  for (const char letter : divisible) {
+    const bool has = op.IndexOf(letter) != std::string::npos;
+    if (has && std::islower(static_cast<unsigned char>(letter)) != 0) {
+      rules.push_back({letter, 0, 0});
+    }
   }
   const OpKindInfo& info = InfoOf(op.kind);
   const auto all = static_cast<uint8_t>((1U << op.inputs.size()) - 1U);

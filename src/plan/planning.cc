@@ -11,8 +11,10 @@
 
 #include "base/text.h"
 #include "cost/network_cost.h"
+#include "model/microbatch_graph.h"
 #include "plan/cycle_bound.h"
 #include "plan/family_bound.h"
+#include "plan/few_microbatches.h"
 #include "plan/partition_bound.h"
 #include "plan/two_threads.h"
 #include "program/lower/lower.h"
@@ -218,25 +220,47 @@ Result<Evaluation> Evaluate(const Planning& planning, const Plan& plan, bool kee
   return evaluation;
 }
 
-Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, Seconds limit) {
+namespace {
+
+// As EvaluateQuickly. With `more` microbatches than the plan has, all of the same size: nothing
+// where their time does not follow from those it has.
+Result<std::optional<Evaluation>> EvaluateWithMore(const Planning& planning, const Plan& plan,
+                                                   int64_t more, Seconds limit) {
   Evaluation evaluation;
   HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
+  bool follows = true;
   const auto simulate = [&]() -> Status {
-    HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, false));
+    HEDDLE_ASSIGN(evaluation.simulation, Simulated(planning, evaluation.program, more > 0));
+    if (more > 0) follows = AddMicrobatches(evaluation.program, more, evaluation.simulation);
     return Ok();
   };
   const auto check = [&] {
     evaluation.verdict = CheckMemory(evaluation.program, DevicesAlike(plan, evaluation.program));
     FindLack(*planning.cluster, evaluation);
   };
-  if (std::isinf(limit.value)) {
-    check();
-    if (evaluation.lacks.value == 0) HEDDLE_RETURN_IF_ERROR(simulate());
-    return evaluation;
-  }
+  const bool memory_first = std::isinf(limit.value);
+  if (memory_first) check();
+  if (evaluation.lacks.value > 0) return std::optional(std::move(evaluation));
   HEDDLE_RETURN_IF_ERROR(simulate());
-  if (evaluation.simulation.iteration < limit) check();
-  return evaluation;
+  if (!follows) return std::optional<Evaluation>();
+  if (!memory_first && evaluation.simulation.iteration < limit) check();
+  return std::optional(std::move(evaluation));
+}
+
+}  // namespace
+
+Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, Seconds limit) {
+  for (const int64_t few : kFewMicrobatches) {
+    if (!plan.spmd || 2 * few > plan.microbatches) break;
+    const Plan shorter = WithMicrobatches(plan, few);
+    const Planning part{planning.options, MicrobatchGraph(planning.graph, shorter.batch),
+                        planning.chain, planning.cluster, planning.profile};
+    HEDDLE_ASSIGN(std::optional<Evaluation> evaluation,
+                  EvaluateWithMore(part, shorter, plan.microbatches - few, limit));
+    if (evaluation) return *std::move(evaluation);
+  }
+  HEDDLE_ASSIGN(std::optional<Evaluation> evaluation, EvaluateWithMore(planning, plan, 0, limit));
+  return *std::move(evaluation);
 }
 
 Result<Evaluation> EvaluateFitting(const Planning& planning, const Plan& plan, bool keep_events) {
@@ -358,22 +382,29 @@ void FillQuickBound(const Planning& planning, Plan& plan) {
 }
 
 // Checks the plan, which fits and was simulated, and fills in its estimate, by two threads. On
-// large clusters by one: both need much memory. Out of time it is only checked.
-Status CheckAndEstimate(const Planning& planning, Plan& plan) {
+// large clusters by one: both need much memory. Out of time it is only checked. `known`, unless
+// nothing, is the plan's Program and simulation.
+Status CheckAndEstimate(const Planning& planning, std::optional<Evaluation> known, bool late,
+                        Plan& plan) {
   constexpr int kMany = 256;  // devices
   Evaluation evaluation;
-  HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
+  if (known) evaluation = *std::move(known);
+  const bool is_simulated = evaluation.simulation.iteration.value > 0;
+  if (!is_simulated) {
+    HEDDLE_ASSIGN(evaluation.program, Lowered(planning, plan));
+  }
   Status simulated = Ok();
   const auto simulate = [&] {
-    Result<Simulation> made = Simulated(planning, evaluation.program, /*keep_events=*/false);
-    if (!made.ok()) {
-      simulated = made.error();
-      return;
+    if (!is_simulated) {
+      Result<Simulation> made = Simulated(planning, evaluation.program, /*keep_events=*/false);
+      if (!made.ok()) {
+        simulated = made.error();
+        return;
+      }
+      evaluation.simulation = std::move(made.value());
     }
-    evaluation.simulation = std::move(made.value());
     FillBounds(planning, evaluation, plan);
   };
-  const bool late = planning.options.deadline.passed();
   ForEachOnThreads(2, planning.cluster->device_count() > kMany ? 1 : 2, [&](size_t k) {
     if (k == 0) evaluation.verdict = CheckProgram(evaluation.program, {&planning.graph, {}});
     if (k == 1 && !late) simulate();
@@ -392,22 +423,68 @@ void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& 
   FillMemory(planning, evaluation, plan);
 }
 
+double Best::WorkOf(const Plan& plan, int64_t microbatches) const {
+  const int devices = planning_.cluster->device_count();
+  return static_cast<double>(planning_.graph.ops().size()) * devices *
+         static_cast<double>(plan.batches_per_iteration() * microbatches);
+}
+
+// Of what EvaluateQuickly looks at.
+double Best::EvaluationWork(const Plan& plan) const {
+  const int64_t few = kFewMicrobatches[0];
+  const bool by_few = plan.spmd && 2 * few <= plan.microbatches;
+  return WorkOf(plan, by_few ? few : plan.microbatches);
+}
+
+double Best::SecondsFor(double work) const {
+  return work_done_ > 0 ? spent_ * work / work_done_ : 0;
+}
+
+double Best::Reserve() const { return plan_ ? SecondsFor(WorkOf(*plan_, plan_->microbatches)) : 0; }
+
+Deadline Best::deadline() const {
+  const Deadline& deadline = planning_.options.deadline;
+  return deadline.never() ? deadline : deadline.AtMost(deadline.left() - Reserve());
+}
+
+bool Best::LateFor(double work) {
+  const Deadline& deadline = planning_.options.deadline;
+  if (deadline.never() || deadline.left() > SecondsFor(work) + Reserve()) return false;
+  cut_short_ = true;
+  return true;
+}
+
+void Best::Learn(double work, double left_before) {
+  const Deadline& deadline = planning_.options.deadline;
+  if (deadline.never()) return;
+  spent_ += left_before - deadline.left();
+  work_done_ += work;
+}
+
 Result<Best::Outcome> Best::Try(Plan plan) {
   strategy_ = plan.strategy;
-  if (late()) return Outcome::kSlower;
-  HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{seconds()}));
-  return Consider(std::move(plan), evaluation);
+  const double work = EvaluationWork(plan);
+  if (LateFor(work)) return Outcome::kSlower;
+  const double left = planning_.options.deadline.left();
+  HEDDLE_ASSIGN(Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{seconds()}));
+  Learn(work, left);
+  return Consider(std::move(plan), std::move(evaluation));
 }
 
 Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans,
                                                 std::vector<std::string> how) {
   if (!plans.empty()) strategy_ = plans[0].strategy;
-  if (late()) return std::vector<Outcome>(plans.size(), Outcome::kSlower);
+  double work = 0;
+  for (const Plan& plan : plans) work = std::max(work, EvaluationWork(plan));
+  if (LateFor(work)) return std::vector<Outcome>(plans.size(), Outcome::kSlower);
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
   const Seconds limit{seconds()};
+  const Deadline& deadline = planning_.options.deadline;
+  const double left = deadline.left();
   ForEachOnTwoThreads(plans.size(), [&](size_t k) {
-    if (!late()) evaluations[k] = EvaluateQuickly(planning_, plans[k], limit);
+    if (!deadline.passed()) evaluations[k] = EvaluateQuickly(planning_, plans[k], limit);
   });
+  Learn(work * static_cast<double>((plans.size() + 1) / 2), left);
   std::vector<Outcome> outcomes;
   for (size_t k = 0; k < plans.size(); ++k) {
     if (!evaluations[k]) {
@@ -416,12 +493,12 @@ Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans,
     }
     if (!evaluations[k]->ok()) return evaluations[k]->error();
     if (!how.empty()) Tell(std::move(how[k]), evaluations[k]->value());
-    outcomes.push_back(Consider(std::move(plans[k]), evaluations[k]->value()));
+    outcomes.push_back(Consider(std::move(plans[k]), std::move(*evaluations[k]).value()));
   }
   return outcomes;
 }
 
-Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
+Best::Outcome Best::Consider(Plan plan, Evaluation evaluation) {
   ++tried_;
   if (evaluation.lacks.value > 0) {
     if (!refused_ || evaluation.lacks < least_lack_) {
@@ -436,6 +513,10 @@ Best::Outcome Best::Consider(Plan plan, const Evaluation& evaluation) {
   if (evaluation.simulation.iteration.value >= seconds()) return Outcome::kSlower;
   plan.estimate.iteration_seconds = evaluation.simulation.iteration.value;
   plan_ = std::move(plan);
+  // Programs of many devices and microbatches are too large to keep.
+  const bool whole = std::ssize(evaluation.program.microbatch_rows) == plan_->microbatches;
+  evaluation_.reset();
+  if (plan_->spmd && whole) evaluation_ = std::move(evaluation);
   return Outcome::kFastest;
 }
 
@@ -466,10 +547,15 @@ double Best::seconds() const {
 }
 
 Result<Plan> Best::Take() && {
-  if (late() && !plan_) return OutOfTime(strategy_);
-  if (late()) Note(kCutShort);
+  const bool late = cut_short_ || planning_.options.deadline.passed();
+  if (late && !plan_) return OutOfTime(strategy_);
+  if (late) Note(kCutShort);
   if (plan_) {
-    HEDDLE_RETURN_IF_ERROR(CheckAndEstimate(planning_, *plan_));
+    const double judged = seconds();
+    HEDDLE_RETURN_IF_ERROR(CheckAndEstimate(planning_, std::move(evaluation_), late, *plan_));
+    for (TriedPlan& tried : told_) {  // judged by few microbatches, it is known exactly now
+      if (tried.iteration_seconds == judged) tried.iteration_seconds = seconds();
+    }
     plan_->search.candidates = tried_;
     plan_->search.notes = std::move(notes_);
     std::stable_sort(told_.begin(), told_.end(), [](const TriedPlan& a, const TriedPlan& b) {

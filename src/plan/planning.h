@@ -107,8 +107,8 @@ CollectiveAlgorithm CheapestAllReduce(const Planning& planning, const std::vecto
 void FillEstimate(const Planning& planning, const Evaluation& evaluation, Plan& plan);
 
 // The fastest of the candidates that fit. When none does: an error about the one that lacks least.
-// Once the deadline has passed no candidate is looked at: each is kSlower, and the plan taken says
-// that the search was cut short.
+// Once the deadline has passed, or would have passed after one more as large as those before, no
+// candidate is looked at: each is kSlower, and the plan taken says that the search was cut short.
 class Best {
  public:
   explicit Best(const Planning& planning) : planning_(planning) {}
@@ -122,22 +122,35 @@ class Best {
   int64_t microbatches() const { return plan_ ? plan_->microbatches : 0; }  // likewise
   void Note(std::string note) { notes_.push_back(std::move(note)); }
   int64_t tried() const { return tried_; }
+  // Is all time used that is not needed to check the best plan?
+  bool late() { return LateFor(0); }
+  // Until then.
+  Deadline deadline() const;
 
   Result<Plan> Take() &&;
 
  private:
-  Outcome Consider(Plan plan, const Evaluation& evaluation);
-  bool late() const { return planning_.options.deadline.passed(); }
+  Outcome Consider(Plan plan, Evaluation evaluation);
+  // Work is in ops on devices; the clock tells how long it takes.
+  double WorkOf(const Plan& plan, int64_t microbatches) const;
+  double EvaluationWork(const Plan& plan) const;
+  double SecondsFor(double work) const;  // as long as it took so far
+  double Reserve() const;
+  bool LateFor(double work);
+  void Learn(double work, double left_before);
   void Tell(std::string how, const Evaluation& evaluation);
 
   const Planning& planning_;
   std::optional<Plan> plan_;
-  std::optional<Error> refused_;  // the candidate that lacks least
+  std::optional<Evaluation> evaluation_;  // of `plan_`, where it is kept
+  std::optional<Error> refused_;          // the candidate that lacks least
   Bytes least_lack_;
   std::string strategy_ = "plan";
   int64_t tried_ = 0;
   std::vector<std::string> notes_;
   std::vector<TriedPlan> told_;
+  double work_done_ = 0, spent_ = 0;  // by evaluations so far; the latter in seconds
+  bool cut_short_ = false;
 };
 
 }  // namespace heddle

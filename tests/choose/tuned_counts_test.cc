@@ -1,4 +1,5 @@
 // A tuned number of microbatches against every one given by hand.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -75,9 +76,47 @@ TEST(TunedCountsTest, NorForTheSearches) {
   for (int round = 0; round < 4; ++round) {
     const Case one = RandomCase(random);
     const Cluster cluster = ClusterOf(one.numbers);
-    for (const char* strategy : {"pipeline", "spmd", "zero"}) {
-      ExpectTunedIsBest(strategy, one.options, cluster, 0.01);
+    ExpectTunedIsBest("pipeline", one.options, cluster, 0.01);
+  }
+}
+
+TEST(TunedCountsTest, NorForDividedTensors) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 8; ++round) {
+    Case one = RandomCase(random);
+    if (round % 2 == 1) one.options.model = "tiny-moe?layers=2&experts=8";
+    const Cluster cluster = ClusterOf(one.numbers);
+    for (const char* strategy : {"spmd", "zero", "tensor-parallel", "expert-parallel"}) {
+      ExpectTunedIsBest(strategy, one.options, cluster, 1e-9);
     }
+  }
+}
+
+// One fast device with little memory beside three slow ones: all of the batch at once fits only
+// where the slow ones take more of it than their speed is worth.
+TEST(TunedCountsTest, NorWhereTheFastDeviceHasLittleMemory) {
+  for (const double gib : {0.7, 1.0, 1.5}) {
+    const Cluster cluster = ParseClusterToml(fmt::format(R"(schema = "heddle.cluster/1"
+[device_type.big]
+flops = "40 TFLOP/s"
+memory = "{} GiB"
+memory_bandwidth = "1500 GB/s"
+[device_type.small]
+flops = "2 TFLOP/s"
+memory = "16 GiB"
+memory_bandwidth = "300 GB/s"
+[[node]]
+name = "a"
+devices = [{{ type = "big", count = 1 }}, {{ type = "small", count = 3 }}]
+link = {{ bandwidth = "12 GB/s", latency = "1 us" }}
+)",
+                                                         gib),
+                                             "test")
+                                .value();
+    PlanOptions options;
+    options.model = "vgg19?image=64";
+    options.batch = 128;
+    ExpectTunedIsBest("spmd", options, cluster, 1e-9);
   }
 }
 

@@ -30,7 +30,9 @@ Result<Plan> PlanAs(SpmdFamily family, const std::string& strategy, const Planni
                                     MeshesFor(family, planning.graph, *planning.cluster),
                                     family != SpmdFamily::kTensor));
   Best best(planning);
-  const auto find = [&](const Planning& part) { return PlanFamily(part, family, strategy); };
+  const auto find = [&](const Planning& part, const SpmdAim& aim) {
+    return PlanFamily(part, aim, family, strategy);
+  };
   HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, strategy, find, best));
   const bool late = planning.options.deadline.passed();
   if (best.tried() == 0 && refused && !late) return *refused;

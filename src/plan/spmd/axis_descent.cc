@@ -47,13 +47,14 @@ FixedAxis DividedBy(const SpmdProblem& problem, size_t axis, std::string_view le
 SpmdChoices Descend(SpmdProblem& problem, FixedAxis fixed, size_t most_states) {
   constexpr double kWorthwhile = 1 - 1e-6;
   SpmdChoices best = SearchFolded(problem, {most_states, kManyStates, &fixed.restriction});
-  while (true) {
+  while (!problem.late()) {
     fixed = AsChosen(problem, 1 - fixed.axis, best.choices);
     SpmdChoices next = SearchFolded(problem, {most_states, kManyStates, &fixed.restriction});
     const bool better = next.seconds < kWorthwhile * best.seconds;
     if (next.seconds <= best.seconds) best = std::move(next);
-    if (!better) return best;
+    if (!better) break;
   }
+  return best;
 }
 
 }  // namespace
@@ -66,12 +67,13 @@ std::vector<SpmdChoices> SearchByAxis(SpmdProblem& problem) {
     const bool again =
         std::any_of(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(k),
                     [&](const FixedAxis& one) { return one.restriction == starts[k].restriction; });
-    if (!again) found.push_back(Descend(problem, starts[k], kRough));
+    if (again || (problem.late() && !found.empty())) continue;
+    found.push_back(Descend(problem, starts[k], kRough));
   }
   const auto best = std::min_element(
       found.begin(), found.end(),
       [](const SpmdChoices& a, const SpmdChoices& b) { return a.seconds < b.seconds; });
-  *best = ImproveByAxis(problem, best->choices);
+  if (!problem.late()) *best = ImproveByAxis(problem, best->choices);
   std::stable_sort(found.begin(), found.end(), [](const SpmdChoices& a, const SpmdChoices& b) {
     return a.seconds < b.seconds;
   });

@@ -91,11 +91,12 @@ std::vector<ExchangeCost::Line> ExchangeCost::LinesOf(CollectiveKind kind, Scope
                                                       int to) const {
   const std::vector<Ranks>& groups = groups_[static_cast<size_t>(scope)];
   std::vector<Line> lines;
-  if (groups[0].size() == 1) return {{CollectiveAlgorithm::kRing, 0, 0}};
+  if (groups[0].size() == 1) return {{CollectiveAlgorithm::kRing, 0, 0, {}}};
   const double own = OwnSlope(kind, groups, from, to);
   std::vector<DeviceId> members;
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
     CommCost together;
+    Least least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
     WireLoads loads;
     bool supported = true;
     for (const Ranks& group : groups) {
@@ -108,27 +109,42 @@ std::vector<ExchangeCost::Line> ExchangeCost::LinesOf(CollectiveKind kind, Scope
       const CommCost alone = network_.Collective(request);
       together.latency = std::max(together.latency, alone.latency);
       together.seconds = std::max(together.seconds, alone.seconds);
+      const double work = (alone.seconds - alone.latency).value / kReference;
+      least = {std::min(least.latency, alone.latency.value), std::min(least.slope, work)};
       loads.Add(alone.loads, 1);
     }
     if (!supported) continue;
     const Seconds busiest = loads.Longest(network_.cluster());
     const Seconds seconds = std::max(together.seconds, together.latency + busiest);
-    lines.push_back(
-        {algorithm, together.latency.value, (seconds - together.latency).value / kReference + own});
+    lines.push_back({algorithm, together.latency.value,
+                     (seconds - together.latency).value / kReference + own, least});
   }
   return lines;
 }
 
-ExchangeCost::Choice ExchangeCost::Of(CollectiveKind kind, Scope scope, int from, int to,
-                                      double bytes) {
+const std::vector<ExchangeCost::Line>& ExchangeCost::KnownLines(CollectiveKind kind, Scope scope,
+                                                                int from, int to) {
   const auto [found, fresh] = lines_.try_emplace({kind, scope, from, to});
   if (fresh) found->second = LinesOf(kind, scope, from, to);
+  return found->second;
+}
+
+ExchangeCost::Choice ExchangeCost::Of(CollectiveKind kind, Scope scope, int from, int to,
+                                      double bytes) {
   Choice best{std::numeric_limits<double>::infinity(), CollectiveAlgorithm::kRing};
-  for (const Line& line : found->second) {
+  for (const Line& line : KnownLines(kind, scope, from, to)) {
     const double seconds = line.latency + line.slope * bytes;
     if (seconds < best.seconds) best = {seconds, line.algorithm};
   }
   return best;
+}
+
+ExchangeCost::Least ExchangeCost::LeastOf(CollectiveKind kind, Scope scope, int from, int to,
+                                          CollectiveAlgorithm algorithm) {
+  for (const Line& line : KnownLines(kind, scope, from, to)) {
+    if (line.algorithm == algorithm) return line.least;
+  }
+  return {};
 }
 
 }  // namespace heddle

@@ -36,14 +36,22 @@ class ExchangeCost {
   // before and `to` after.
   Choice Of(CollectiveKind kind, Scope scope, int from, int to, double bytes);
 
+  // No exchange by the algorithm takes less, whatever else is under way: latency + bytes * slope.
+  struct Least {
+    double latency = 0, slope = 0;
+  };
+  Least LeastOf(CollectiveKind kind, Scope scope, int from, int to, CollectiveAlgorithm algorithm);
+
  private:
   struct Line {
     CollectiveAlgorithm algorithm;
     double latency;
     double slope;  // seconds per byte of the whole tensor
+    Least least;   // of the group that is done first, alone
   };
   using Ranks = std::vector<size_t>;  // numbers of devices in the mesh
 
+  const std::vector<Line>& KnownLines(CollectiveKind kind, Scope scope, int from, int to);
   std::vector<Line> LinesOf(CollectiveKind kind, Scope scope, int from, int to) const;
   std::vector<Bytes> SizesOf(CollectiveKind kind, const Ranks& group, int from, int to) const;
   double OwnSlope(CollectiveKind kind, const std::vector<Ranks>& groups, int from, int to) const;

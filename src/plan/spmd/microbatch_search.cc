@@ -32,14 +32,16 @@ class PartSearch {
     Result<std::vector<SpmdCandidate>> candidates = CandidatesFor(microbatches);
     if (!candidates.ok()) {
       if (candidates.error().kind != ErrorKind::kInfeasible) return candidates.error();
-      refused_ = candidates.error();
+      squeezed_ = true;
+      if (microbatches >= refused_count_) refused_ = candidates.error();
+      refused_count_ = std::max(refused_count_, microbatches);
       return false;
     }
     return TryCandidates(std::move(candidates).value(), microbatches);
   }
 
-  // The fewest that fit, and then more as long as they help. Those that would nearly fill all
-  // memory at best are left out: what they need beyond that is too much, and a search that finds
+  // The fewest that fit, then more, then fewer, as they may be faster. Those that would nearly fill
+  // all memory at best come last: what they need beyond that is too much, and a search that finds
   // nothing takes longest. From there in growing steps, then between the last that did not fit and
   // it.
   Status TryAll(const std::vector<int64_t>& counts) {
@@ -58,17 +60,30 @@ class PartSearch {
       k = std::min(k + step, counts.size() - 1);
       HEDDLE_ASSIGN(fits, fits_at(k));
     }
-    if (!fits) return Ok();
-    while (below < k && !late()) {
+    while (fits && below < k && !late()) {
       const size_t middle = below + (k - below) / 2;
-      HEDDLE_ASSIGN(fits, fits_at(middle));
-      (fits ? k : below) = fits ? middle : middle + 1;
+      HEDDLE_ASSIGN(const bool middle_fits, fits_at(middle));
+      (middle_fits ? k : below) = middle_fits ? middle : middle + 1;
     }
-    const bool forced = counts[k] > 1;
-    return forced || squeezed_ ? Climb(counts, k + 1, tried) : Ok();
+    HEDDLE_RETURN_IF_ERROR(Climb({counts.begin() + static_cast<std::ptrdiff_t>(k), counts.end()},
+                                 {tried.begin() + static_cast<std::ptrdiff_t>(k), tried.end()}));
+    std::vector<int64_t> below_it;
+    for (size_t other = k; other-- > 0;) {
+      if (!tried[other]) below_it.push_back(counts[other]);
+    }
+    return TryFaster(below_it);
   }
 
-  bool late() const { return planning_.options.deadline.passed(); }
+  // Those of them that may be faster than the best.
+  Status TryFaster(const std::vector<int64_t>& counts) {
+    for (const int64_t count : counts) {
+      if (late()) break;
+      if (MayBeFaster(count)) HEDDLE_RETURN_IF_ERROR(Try(count));
+    }
+    return Ok();
+  }
+
+  bool late() { return best_.late(); }
 
   const std::optional<Error>& refused() const { return refused_; }
   void AddToRefused(const std::string& note) {
@@ -80,65 +95,78 @@ class PartSearch {
   // The search for a part of the batch. It counts sums of gradients and updates in every microbatch
   // though they come once: the plans fit, and are not sure to be the best.
   Result<std::vector<SpmdCandidate>> CandidatesFor(int64_t microbatches) const {
-    if (microbatches == 1) return find_(planning_);
+    const SpmdAim aim{microbatches, best_.seconds()};
     PlanOptions options = planning_.options;
+    if (microbatches == 1 && options.deadline.never()) return find_(planning_, aim);
     options.batch = planning_.options.batch / microbatches;
+    options.deadline = best_.deadline();
     HEDDLE_ASSIGN(const Planning part,
                   Planning::Make(options, *planning_.cluster, planning_.profile));
-    return find_(part);
+    return find_(part, aim);
   }
 
-  Result<bool> TryCandidates(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
-    squeezed_ = candidates[0].squeezed;
-    // A few at a time: once there is a good one, the memory of slower ones need not be checked.
-    constexpr size_t kTogether = 4;
-    bool fits = false;
-    std::vector<Plan> plans;
-    std::vector<std::string> how;
-    for (size_t k = 0; k < candidates.size(); ++k) {
-      SpmdCandidate& candidate = candidates[k];
+  struct Version {
+    Plan plan;
+    std::string how;
+    double least;
+  };
+
+  std::vector<Version> VersionsOf(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
+    std::vector<Version> versions;
+    for (SpmdCandidate& candidate : candidates) {
       Plan plan = planning_.Blank(strategy_, "");
       plan.microbatches = microbatches;
       plan.spmd = std::move(candidate.plan);
       if (microbatches > 1) candidate.how += fmt::format(", {} microbatches", microbatches);
-      plans.push_back(plan);
-      how.push_back(candidate.how);
-      if (microbatches > 1) {
-        plan.spmd->converts_each = true;
-        plans.push_back(std::move(plan));
-        how.push_back(candidate.how + ", gradients exchanged after each");
+      versions.push_back({plan, candidate.how, candidate.least});
+      if (microbatches == 1) continue;
+      plan.spmd->converts_each = true;
+      versions.push_back({std::move(plan), candidate.how + ", gradients exchanged after each",
+                          candidate.least_each});
+    }
+    std::stable_sort(versions.begin(), versions.end(),
+                     [](const Version& a, const Version& b) { return a.least < b.least; });
+    return versions;
+  }
+
+  // What looks fastest first, two at a time; what cannot be the fastest any more is not lowered.
+  Result<bool> TryCandidates(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
+    constexpr size_t kTogether = 2;
+    squeezed_ = candidates[0].squeezed;
+    std::vector<Version> versions = VersionsOf(std::move(candidates), microbatches);
+    bool fits = best_.microbatches() > 0 && versions[0].least >= best_.seconds();
+    for (size_t k = 0; k < versions.size() && versions[k].least < best_.seconds();) {
+      std::vector<Plan> plans;
+      std::vector<std::string> how;
+      for (; plans.size() < kTogether && k < versions.size(); ++k) {
+        if (versions[k].least >= best_.seconds()) break;
+        plans.push_back(std::move(versions[k].plan));
+        how.push_back(std::move(versions[k].how));
       }
-      if (plans.size() < kTogether && k + 1 < candidates.size()) continue;
       HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
-                    best_.TryAll(std::exchange(plans, {}), std::exchange(how, {})));
+                    best_.TryAll(std::move(plans), std::move(how)));
       for (const Best::Outcome outcome : outcomes) fits |= outcome != Best::Outcome::kDoesNotFit;
     }
     return fits;
   }
 
-  // From counts[k] on, without those tried. Where the programs are small two that do not help are
-  // no reason to stop, and the smallest parts are looked at: what was given up may fit only there.
-  Status Climb(const std::vector<int64_t>& counts, size_t k, const std::vector<bool>& tried) {
-    int in_vain = 0;
-    for (; k < counts.size() && in_vain < (IsSmall(counts[k]) ? 2 : 1) && !late(); ++k) {
-      if (tried[k]) continue;
-      const double before = best_.seconds();
-      const double bound = FamilyBound(planning_, /*divides_ops=*/true, counts[k]).value;
-      if (bound < before) HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
-      in_vain = best_.seconds() < before ? 0 : in_vain + 1;
-    }
-    for (size_t last = counts.size(); last > k && IsSmall(counts[last - 1]) && !late(); --last) {
-      const double before = best_.seconds();
-      if (!tried[last - 1]) HEDDLE_RETURN_IF_ERROR(Try(counts[last - 1]));
-      if (!tried[last - 1] && best_.seconds() >= before) break;
-    }
-    return Ok();
+  bool MayBeFaster(int64_t count) const {
+    return FamilyBound(planning_, /*divides_ops=*/true, count).value < best_.seconds();
   }
 
-  // The part of all devices' memory that any program needs.
-  double FillOf(int64_t count) const {
-    const auto rows = static_cast<double>(planning_.options.batch / count);
-    return LeastMemoryOf(planning_).With(rows) / MemoryOfAll(planning_);
+  // More and more. Smaller microbatches need less memory and cost something each: where memory
+  // leaves nothing to gain, and a doubling did not help, no further one will; of small programs,
+  // whose search is quick, two.
+  Status Climb(const std::vector<int64_t>& counts, const std::vector<bool>& tried) {
+    int in_vain = 0;
+    for (size_t k = 0; k < counts.size() && !late(); ++k) {
+      if (tried[k] || !MayBeFaster(counts[k])) continue;
+      const double before = best_.seconds();
+      HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
+      in_vain = best_.seconds() < before || squeezed_ ? 0 : in_vain + 1;
+      if (in_vain == (IsSmall(counts[k]) ? 2 : 1)) break;
+    }
+    return Ok();
   }
 
   // A program has every op of every microbatch.
@@ -147,14 +175,21 @@ class PartSearch {
     return count * std::ssize(planning_.graph.ops()) * planning_.cluster->device_count() <= kSmall;
   }
 
+  // The part of all devices' memory that any program needs.
+  double FillOf(int64_t count) const {
+    const auto rows = static_cast<double>(planning_.options.batch / count);
+    return LeastMemoryOf(planning_).With(rows) / MemoryOfAll(planning_);
+  }
+
   static constexpr double kNearlyFull = 0.75;
 
   const Planning& planning_;
   const std::string& strategy_;
   const ProgramFinder& find_;
   Best& best_;
-  bool squeezed_ = false;  // whether memory made the last plans slower
-  std::optional<Error> refused_;
+  bool squeezed_ = true;          // whether memory made the last plans slower
+  std::optional<Error> refused_;  // of the most microbatches that were
+  int64_t refused_count_ = 0;
 };
 
 // Powers of two, each as the next divisor of the batch, that may fit at all.
@@ -196,27 +231,21 @@ Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::st
     HEDDLE_RETURN_IF_ERROR(search.Try(count));
     return search.refused();
   }
-  // Programs of millions of ops take long to simulate, and are looked at only where nothing else
-  // fits; of tens of millions there is no room for.
-  constexpr int64_t kLong = 1'500'000, kTooLong = 6'000'000;
+  // There is no room for programs of tens of millions of ops.
+  constexpr int64_t kTooLong = 6'000'000;
   std::vector<int64_t> counts = CountsFor(planning);
   const std::vector<int64_t> too_long = TakeLarge(planning, kTooLong, counts);
-  const std::vector<int64_t> longer = TakeLarge(planning, kLong, counts);
   HEDDLE_RETURN_IF_ERROR(search.TryAll(counts));
-  if (best.microbatches() == 0 && !longer.empty()) {
-    HEDDLE_RETURN_IF_ERROR(search.TryAll(longer));
-  }
   if (best.microbatches() == 0 && !too_long.empty()) {
     search.AddToRefused(fmt::format(
         "{} microbatches and more were not tried: such programs are too long", too_long.front()));
   }
   for (int round = 0; round < kRefinements && best.microbatches() > 0; ++round) {
+    std::vector<int64_t> near;
     for (const int64_t count : CountsNear(planning, best.microbatches(), round)) {
-      const bool divides = planning.options.batch % count == 0;
-      if (divides && !planning.options.deadline.passed()) {
-        HEDDLE_RETURN_IF_ERROR(search.Try(count));
-      }
+      if (planning.options.batch % count == 0) near.push_back(count);
     }
+    HEDDLE_RETURN_IF_ERROR(search.TryFaster(near));
   }
   return search.refused();
 }

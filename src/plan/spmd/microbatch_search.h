@@ -1,8 +1,10 @@
 // How many parts the batch of an SPMD program is taken in, and the programs for it.
 //
-// Forward and backward for each, gradients add up. One, as long as that leaves memory; otherwise
-// the fewest that fit and more while they are faster. Or as many as the options say, and more
-// until they divide the batch: an SPMD program has microbatches of one size.
+// Forward and backward for each, gradients add up. All powers of two, each as the next divisor of
+// the batch (an SPMD program has microbatches of one size), whose bound is below the best, until
+// memory leaves nothing to gain by more; or as many as the options say. Programs of many
+// microbatches are judged by few (few_microbatches.h), and only those are lowered whose bound
+// (schedule_bound.h) is below the best.
 #pragma once
 
 #include <functional>
@@ -16,11 +18,13 @@
 
 namespace heddle {
 
-// Finds programs for a batch that is taken at once.
-using ProgramFinder = std::function<Result<std::vector<SpmdCandidate>>(const Planning& planning)>;
+// Finds programs for one microbatch.
+using ProgramFinder =
+    std::function<Result<std::vector<SpmdCandidate>>(const Planning& planning, const SpmdAim& aim)>;
 
-// Lowers and simulates what the finder finds, as plans of the strategy. Gives back why the last
-// search found nothing, if it did not: when nothing at all was tried that is what is to be said.
+// Lowers and simulates what the finder finds, as plans of the strategy. Gives back why the search
+// with the smallest microbatches that found nothing did not: when nothing at all was tried that is
+// what is to be said.
 Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::string& strategy,
                                          const ProgramFinder& find, Best& best);
 

@@ -16,6 +16,12 @@ bool Matters(const Graph& graph, const Op& op, const Operand& operand, bool outp
   return output || op.phase != Phase::kUpdate || role != Role::kParameter;
 }
 
+double LeastOf(const std::vector<OpChoice>& choices) {
+  double least = kNever;
+  for (const OpChoice& choice : choices) least = std::min(least, choice.seconds);
+  return least;
+}
+
 }  // namespace
 
 SpmdProblem::SpmdProblem(const OpCost& cost, const Cluster& cluster, const SpmdMesh& mesh,
@@ -86,11 +92,13 @@ void SpmdProblem::AddOp(const Op& op) {
     }
   }
   const auto [found, fresh] = op_kinds_.try_emplace(KeyOf(op), static_cast<int>(choices_.size()));
-  if (fresh) choices_.push_back(std::make_unique<std::vector<OpChoice>>(ChoicesOf(op, made)));
+  if (fresh) {
+    choices_.push_back(std::make_unique<std::vector<OpChoice>>(ChoicesOf(op, made)));
+    kind_ops_.push_back(OpId{static_cast<int32_t>(ops_.size())});
+  }
   made.kind = found->second;
   made.choices = choices_[static_cast<size_t>(made.kind)].get();
-  made.least = kNever;
-  for (const OpChoice& choice : *made.choices) made.least = std::min(made.least, choice.seconds);
+  made.least = LeastOf(*made.choices);
   ops_.push_back(std::move(made));
 }
 
@@ -109,10 +117,10 @@ std::vector<OpChoice> SpmdProblem::ChoicesOf(const Op& op, const SpmdOp& made) {
       OpChoice choice{{outer_rules[outer], rules[inner]},
                       {static_cast<int>(outer), static_cast<int>(inner)},
                       0,
-                      {}};
+                      {},
+                      0};
       const std::vector<double> seconds = DeviceSeconds(op, choice.rule);
-      choice.seconds = *std::max_element(seconds.begin(), seconds.end());
-      if (!options_.memory_price.empty()) choice.seconds += PriceOf(op, choice.rule);
+      choice.seconds = choice.unpriced = *std::max_element(seconds.begin(), seconds.end());
       size_t touch = 0;
       for (const auto* operands : {&op.inputs, &op.outputs}) {
         const bool output = operands == &op.outputs;
@@ -128,6 +136,18 @@ std::vector<OpChoice> SpmdProblem::ChoicesOf(const Op& op, const SpmdOp& made) {
     }
   }
   return choices;
+}
+
+void SpmdProblem::SetPrices(std::vector<double> prices) {
+  if (prices == prices_) return;
+  prices_ = std::move(prices);
+  for (size_t kind = 0; kind < choices_.size(); ++kind) {
+    const Op& op = graph().op(kind_ops_[kind]);
+    for (OpChoice& choice : *choices_[kind]) {
+      choice.seconds = choice.unpriced + (prices_.empty() ? 0 : PriceOf(op, choice.rule));
+    }
+  }
+  for (SpmdOp& op : ops_) op.least = LeastOf(*op.choices);
 }
 
 std::vector<double> SpmdProblem::DeviceSeconds(const Op& op, const OpRule& rule) {
@@ -180,8 +200,7 @@ double SpmdProblem::PriceOf(const Op& op, const OpRule& rule) {
     const int layout = table.space().IndexOf(OutputLayout(op, k, rule));
     const double copies = tensor.role == Role::kParameter ? 2 : 1;
     for (size_t place = 0; place < mesh_.size(); ++place) {
-      price +=
-          options_.memory_price[place] * copies * table.bytes() * table.SharesOf(layout)[place];
+      price += prices_[place] * copies * table.bytes() * table.SharesOf(layout)[place];
     }
   }
   return price;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cost/op_cost.h"
+#include "plan/deadline.h"
 #include "plan/spmd/facts.h"
 
 namespace heddle {
@@ -25,6 +26,7 @@ struct OpChoice {
   std::array<int, kMeshAxes> rules;  // their numbers among the op's rules of an axis
   double seconds = 0;                // of the slowest device, and the price of memory
   std::vector<int> layouts;          // of each Touch
+  double unpriced = 0;               // seconds of the slowest device alone
 };
 
 // An operand whose layout matters.
@@ -46,10 +48,8 @@ struct FrontierStep;
 using FoldedSteps = std::shared_ptr<const std::vector<FrontierStep>>;
 
 struct SpmdProblemOptions {
-  // Seconds per byte that a device keeps from one step to the next or from forward to backward, by
-  // number in the mesh; empty: memory costs nothing.
-  std::vector<double> memory_price;
   FoldedSteps steps;  // of another problem with the same model; may be null
+  Deadline deadline;  // of searches in several sweeps
 };
 
 class SpmdProblem {
@@ -72,10 +72,17 @@ class SpmdProblem {
   // Tensors of the same number share a table.
   int kind_of(int tensor) const { return tensor_kinds_[static_cast<size_t>(tensor)]; }
   FactTable& facts(int tensor) { return *tables_[static_cast<size_t>(kind_of(tensor))]; }
+  ExchangeCost& exchange() { return exchange_; }
+
+  bool late() const { return options_.deadline.passed(); }
 
   // Null until a sweep has found them.
   const FoldedSteps& steps() const { return options_.steps; }
   void KeepSteps(FoldedSteps steps) { options_.steps = std::move(steps); }
+
+  // Seconds per byte that a device keeps from one step to the next or from forward to backward, by
+  // number in the mesh; empty, as at first: memory costs nothing.
+  void SetPrices(std::vector<double> prices);
 
   // Of the rule on each device, by number in the mesh.
   std::vector<double> DeviceSeconds(const Op& op, const OpRule& rule);
@@ -102,7 +109,9 @@ class SpmdProblem {
   std::vector<bool> saved_;  // made in forward, read in backward
   std::vector<std::unique_ptr<FactTable>> tables_;
   std::unordered_map<std::string, int> op_kinds_;
-  std::vector<std::unique_ptr<std::vector<OpChoice>>> choices_;
+  std::vector<std::unique_ptr<std::vector<OpChoice>>> choices_;  // by kind
+  std::vector<OpId> kind_ops_;                                   // an op of each kind
+  std::vector<double> prices_;
 };
 
 }  // namespace heddle

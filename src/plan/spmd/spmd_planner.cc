@@ -9,6 +9,7 @@
 
 #include "plan/spmd/axis_descent.h"
 #include "plan/spmd/ratios.h"
+#include "plan/spmd/schedule_bound.h"
 #include "plan/spmd/spmd_solver.h"
 
 namespace heddle {
@@ -71,8 +72,8 @@ std::vector<int> SearchAny(SpmdProblem& problem, const std::vector<int>* like) {
 
 class SpmdPlanner {
  public:
-  SpmdPlanner(const Planning& planning, size_t most_plans)
-      : planning_(planning), solver_(planning), most_plans_(most_plans) {}
+  SpmdPlanner(const Planning& planning, const SpmdAim& aim)
+      : planning_(planning), solver_(planning), aim_(aim) {}
 
   Result<std::vector<SpmdCandidate>> Run() {
     const Cluster& cluster = *planning_.cluster;
@@ -80,7 +81,8 @@ class SpmdPlanner {
       if (!late()) PlanOn(FlatMesh(cluster, nodes));
       if (!late() && HasNodeMesh(cluster, nodes)) PlanOn(NodeMesh(cluster, nodes));
     }
-    KeepBest(0, most_plans_);
+    constexpr size_t kMostPlans = 4;
+    KeepBest(0, kMostPlans);
     AddFamilies(RatioStart::kEven);
     const size_t as_they_do = found_.size();
     AddFamilies(RatioStart::kSamples);
@@ -184,8 +186,13 @@ class SpmdPlanner {
     const bool squeezed = solver_.fastest_without_room() < fastest;
     for (Found& one : found_) {
       if (one.solution.lack) continue;
-      candidates.push_back({std::move(one.solution.plan), std::move(one.solution.estimate),
-                            std::move(one.how), squeezed});
+      SpmdPlan& plan = one.solution.plan;
+      const double least = LeastOf(one.solution.mesh, plan);
+      plan.converts_each = true;
+      const double least_each = aim_.microbatches > 1 ? LeastOf(one.solution.mesh, plan) : least;
+      plan.converts_each = false;
+      candidates.push_back({std::move(plan), std::move(one.solution.estimate), std::move(one.how),
+                            squeezed, least, least_each});
     }
     if (!candidates.empty()) return candidates;
     if (found_.empty()) return OutOfTime(strategy);
@@ -193,23 +200,30 @@ class SpmdPlanner {
     return LackError(strategy, planning_, *closest->solution.lack);
   }
 
+  double LeastOf(const SpmdMesh& mesh, const SpmdPlan& plan) {
+    SpmdProblem& problem = solver_.ProblemOn(mesh);
+    const double least = StepBound(problem, plan, aim_.microbatches);
+    if (least >= aim_.limit) return least;
+    return std::max(least, ScheduleBound(problem, plan, aim_.microbatches));
+  }
+
   bool late() const { return planning_.options.deadline.passed(); }
 
   const Planning& planning_;
   SpmdSolver solver_;
-  size_t most_plans_;
+  SpmdAim aim_;
   std::vector<Found> found_;
 };
 
 }  // namespace
 
-Result<std::vector<SpmdCandidate>> PlanSpmd(const Planning& planning, size_t most_plans) {
-  return SpmdPlanner(planning, most_plans).Run();
+Result<std::vector<SpmdCandidate>> PlanSpmd(const Planning& planning, const SpmdAim& aim) {
+  return SpmdPlanner(planning, aim).Run();
 }
 
-Result<std::vector<SpmdCandidate>> PlanFamily(const Planning& planning, SpmdFamily family,
-                                              const std::string& strategy) {
-  return SpmdPlanner(planning, 0).RunFamily(family, strategy);
+Result<std::vector<SpmdCandidate>> PlanFamily(const Planning& planning, const SpmdAim& aim,
+                                              SpmdFamily family, const std::string& strategy) {
+  return SpmdPlanner(planning, aim).RunFamily(family, strategy);
 }
 
 }  // namespace heddle

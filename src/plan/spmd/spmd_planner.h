@@ -7,6 +7,7 @@
 // as well, as they do it and with samples divided by speed: the searches' cost knows no overlap.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,15 +23,25 @@ struct SpmdCandidate {
   SpmdEstimate estimate;
   std::string how;        // "8 x 8 devices, ratios by compute, fitted"
   bool squeezed = false;  // with more memory there would be a faster one than all that were found
+  // No simulation takes less (schedule_bound.h), with so many microbatches as it is meant for; with
+  // gradients exchanged after each of them.
+  double least = 0, least_each = 0;
+};
+
+// What a search is for.
+struct SpmdAim {
+  int64_t microbatches = 1;  // the planning's batch is one of so many
+  // Plans that take as long are of no use: of them it is enough to know that they do.
+  double limit = std::numeric_limits<double>::infinity();
 };
 
 // Different plans that fit, the fastest by estimate first, then those of the families: the
 // simulator knows overlap, and may prefer another. An error names the device and the bytes that
 // lack when nothing fits.
-Result<std::vector<SpmdCandidate>> PlanSpmd(const Planning& planning, size_t most_plans = 4);
+Result<std::vector<SpmdCandidate>> PlanSpmd(const Planning& planning, const SpmdAim& aim = {});
 
 // What the family itself would do, on each of its meshes, with even parts. Errors name `strategy`.
-Result<std::vector<SpmdCandidate>> PlanFamily(const Planning& planning, SpmdFamily family,
-                                              const std::string& strategy);
+Result<std::vector<SpmdCandidate>> PlanFamily(const Planning& planning, const SpmdAim& aim,
+                                              SpmdFamily family, const std::string& strategy);
 
 }  // namespace heddle

@@ -24,12 +24,15 @@ SpmdProblem& SpmdSolver::ProblemOn(const SpmdMesh& mesh) {
     return made->mesh.rows == mesh.rows && made->mesh.ratios == mesh.ratios;
   });
   if (found != made_.end()) return (*found)->problem;
-  made_.push_back(std::make_unique<Made>(mesh, cost_, *planning_.cluster, steps()));
+  made_.push_back(std::make_unique<Made>(mesh, cost_, *planning_.cluster,
+                                         SpmdProblemOptions{steps(), planning_.options.deadline}));
   return made_.back()->problem;
 }
 
 SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const Options& options) {
-  SpmdSolution best = SolveProblem(ProblemOn(mesh), search, options.like, options.most_rises == 0);
+  SpmdProblem& problem = ProblemOn(mesh);
+  problem.SetPrices({});
+  SpmdSolution best = SolveProblem(problem, search, options.like, options.most_rises == 0);
   if (best.lack) {
     fastest_without_room_ = std::min(fastest_without_room_, best.estimate.stage_seconds);
   }
@@ -40,7 +43,7 @@ SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const
   const double first =
       kFirst * best.estimate.stage_seconds / memory / static_cast<double>(mesh.size());
   const auto solve_at = [&](const std::vector<double>& price, const std::vector<int>& like) {
-    SpmdProblem problem(cost_, *planning_.cluster, mesh, {price, steps()});
+    problem.SetPrices(price);
     return SolveProblem(problem, search, &like, /*may_gather_again=*/true);
   };
   // What does not fit at the highest price does not fit at all.
@@ -58,6 +61,7 @@ SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const
     last = solve_at(price, last.choices);
     if (last.BetterThan(best)) best = last;
   }
+  problem.SetPrices({});
   return smallest.BetterThan(best) ? smallest : best;
 }
 

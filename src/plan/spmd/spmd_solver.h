@@ -59,8 +59,9 @@ class SpmdSolver {
 
  private:
   struct Made {
-    Made(const SpmdMesh& shape, const OpCost& cost, const Cluster& cluster, FoldedSteps steps)
-        : mesh(shape), problem(cost, cluster, mesh, {{}, std::move(steps)}) {}
+    Made(const SpmdMesh& shape, const OpCost& cost, const Cluster& cluster,
+         SpmdProblemOptions options)
+        : mesh(shape), problem(cost, cluster, mesh, std::move(options)) {}
     SpmdMesh mesh;
     SpmdProblem problem;
   };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "program/check/check_parts.h"
 
@@ -69,11 +71,12 @@ class MicrobatchCoverage {
                        [&](int32_t s) { return !p_.segment(s).ops.empty(); });
   }
 
-  void Report(Tiling tiling, const std::string& what, int64_t microbatch) {
+  template <class What>
+  void Report(Tiling tiling, const What& what, int64_t microbatch) {
     if (tiling == Tiling::kExact) return;
     const bool missing = tiling == Tiling::kMissing;
     verdict_.Add({missing ? FindingKind::kLayerMissing : FindingKind::kLayerTwice, -1,
-                  fmt::format("{} of microbatch {} is {}", what, microbatch,
+                  fmt::format("{} of microbatch {} is {}", what(), microbatch,
                               missing ? "not computed for all samples"
                                       : "computed twice for some samples")});
   }
@@ -109,9 +112,10 @@ class MicrobatchCoverage {
         // its input, one without weights none of those.
         const bool other_part = part > 0 && !pieces[3 - part][k].empty();
         if (pieces[part][k].empty() && other_part) continue;
-        Report(Tile(pieces[part][k], rows),
-               fmt::format("{}, {},", LayersText(starts[k], starts[k + 1]), kPartNames[part]),
-               microbatch);
+        const auto what = [&] {
+          return fmt::format("{}, {},", LayersText(starts[k], starts[k + 1]), kPartNames[part]);
+        };
+        Report(Tile(pieces[part][k], rows), what, microbatch);
       }
     }
   }
@@ -121,58 +125,124 @@ class MicrobatchCoverage {
                             : fmt::format("layers {}..{}", begin, end - 1);
   }
 
+  // What a segment computes of an op.
+  struct Work {
+    int32_t segment;
+    int32_t shards;  // as SegmentOp
+  };
+
   // With the model at hand: every op, not only every layer.
   void CheckOps(int64_t microbatch, int64_t rows, const std::vector<int32_t>& segments) {
-    std::vector<std::vector<Piece>> pieces(graph_->ops().size());
-    std::vector<bool> sharded(graph_->ops().size(), false);
-    for (const int32_t s : segments) {
-      const Segment& segment = p_.segment(s);
-      if (segment.recompute) continue;
+    std::vector<std::vector<Work>> work(graph_->ops().size());
+    for (size_t k = 0; k < segments.size(); ++k) {
+      const Segment& segment = p_.segment(segments[k]);
+      const bool again = k > 0 && segments[k] == segments[k - 1];
+      if (segment.recompute || (again && segment.joint)) continue;
       for (const SegmentOp& op : segment.ops) {
-        const auto id = graph_->FindOp(p_.NameOf(op));
-        if (!id) continue;
-        pieces[static_cast<size_t>(id->value)].push_back({segment.rows, segment.joint});
-        if (op.shards >= 0) sharded[static_cast<size_t>(id->value)] = true;
+        if (const auto id = IdOf(op)) {
+          work[static_cast<size_t>(id->value)].push_back({segments[k], op.shards});
+        }
       }
     }
-    for (size_t k = 0; k < pieces.size(); ++k) {
+    for (size_t k = 0; k < work.size(); ++k) {
       const Op& op = graph_->ops()[k];
       if (op.phase == Phase::kUpdate) continue;
-      const std::string& layer = graph_->layers()[static_cast<size_t>(op.layer.value)];
-      const std::string what = fmt::format("layer {} (op {})", layer, op.name);
-      Report(Tile(pieces[k], rows), what, microbatch);
-      if (sharded[k]) CheckShards(op, microbatch, rows, segments, what);
+      const auto what = [&] {
+        const std::string& layer = graph_->layers()[static_cast<size_t>(op.layer.value)];
+        return fmt::format("layer {} (op {})", layer, op.name);
+      };
+      std::vector<Piece> pieces;
+      bool sharded = false;
+      for (const Work& one : work[k]) {
+        pieces.push_back({p_.segment(one.segment).rows, p_.segment(one.segment).joint});
+        sharded = sharded || one.shards >= 0;
+      }
+      Report(Tile(std::move(pieces), rows), what, microbatch);
+      if (sharded) Report(TileShards(op, rows, work[k]), what, microbatch);
     }
   }
 
-  // The shards of a jointly computed op must tile its index space: distinct boxes, full volume.
-  void CheckShards(const Op& op, int64_t microbatch, int64_t rows,
-                   const std::vector<int32_t>& segments, const std::string& what) {
+  std::optional<OpId> IdOf(const SegmentOp& op) {
+    const auto [found, is_new] = ids_.try_emplace(op.op);
+    if (is_new) found->second = graph_->FindOp(p_.NameOf(op));
+    return found->second;
+  }
+
+  // Do the shards of a jointly computed op tile its index space? It is cut wherever a shard begins
+  // or ends, and each cell must be in one of the different boxes: numbers of points would be too
+  // large to add up exactly.
+  Tiling TileShards(const Op& op, int64_t rows, const std::vector<Work>& work) const {
+    const std::string letters = DividedLetters(op, work);
     std::set<std::vector<Range>> boxes;
-    double volume = 0;
-    double whole = 1;
-    for (size_t k = 0; k < op.letters.size(); ++k) {
-      whole *= static_cast<double>(op.letters[k] == 'b' ? rows : op.extents[k]);
+    for (const Work& one : work) boxes.insert(BoxOf(op, letters, one));
+    std::vector<std::vector<int64_t>> cuts(letters.size());
+    std::vector<int64_t> whole;
+    size_t cells = 1;
+    for (size_t k = 0; k < letters.size(); ++k) {
+      whole.push_back(letters[k] == 'b' ? rows : op.extents[op.IndexOf(letters[k])]);
+      cuts[k] = {0, whole[k]};
+      for (const auto& box : boxes) {
+        cuts[k].push_back(box[k].begin);
+        cuts[k].push_back(box[k].end);
+      }
+      std::sort(cuts[k].begin(), cuts[k].end());
+      cuts[k].erase(std::unique(cuts[k].begin(), cuts[k].end()), cuts[k].end());
+      cells *= cuts[k].size() - 1;
     }
-    for (const int32_t s : segments) {
-      for (const SegmentOp& shard : p_.segment(s).ops) {
-        if (p_.NameOf(shard) != op.name) continue;
-        std::vector<Range> box;
-        double size = 1;
-        for (size_t k = 0; k < op.letters.size(); ++k) {
-          Range range{0, op.extents[k]};
-          if (op.letters[k] == 'b') range = p_.segment(s).rows;
-          for (const auto& [letter, part] : p_.ShardsOf(shard)) {
-            if (letter == op.letters[k]) range = part;
-          }
-          size *= static_cast<double>(range.size());
-          box.push_back(range);
-        }
-        if (boxes.insert(box).second) volume += size;
+    std::vector<int> count(cells, 0);
+    for (const auto& box : boxes) CountCells(box, cuts, 0, 0, count);
+    bool missing = false;
+    for (size_t cell = 0; cell < cells; ++cell) {
+      bool inside = true;
+      for (size_t k = letters.size(), rest = cell; k-- > 0;) {
+        inside = inside && cuts[k][rest % (cuts[k].size() - 1)] < whole[k];
+        rest /= cuts[k].size() - 1;
+      }
+      if (count[cell] > (inside ? 1 : 0)) return Tiling::kTwice;
+      missing = missing || (inside && count[cell] == 0);
+    }
+    return missing ? Tiling::kMissing : Tiling::kExact;
+  }
+
+  // Rows, and what some shard divides.
+  std::string DividedLetters(const Op& op, const std::vector<Work>& work) const {
+    std::string letters = op.IndexOf('b') == std::string::npos ? "" : "b";
+    for (const Work& one : work) {
+      for (const auto& [letter, range] : p_.ShardsOf({-1, one.shards})) {
+        if (letters.find(letter) == std::string::npos) letters += letter;
       }
     }
-    if (volume < whole) Report(Tiling::kMissing, what, microbatch);
-    if (volume > whole) Report(Tiling::kTwice, what, microbatch);
+    return letters;
+  }
+
+  std::vector<Range> BoxOf(const Op& op, const std::string& letters, const Work& work) const {
+    std::vector<Range> box;
+    for (const char letter : letters) {
+      Range range{0, op.extents[op.IndexOf(letter)]};
+      if (letter == 'b') range = p_.segment(work.segment).rows;
+      for (const auto& [divided, part] : p_.ShardsOf({-1, work.shards})) {
+        if (divided == letter) range = part;
+      }
+      box.push_back(range);
+    }
+    return box;
+  }
+
+  // One more for every cell of the box; `cell` is its number along the letters before the k-th.
+  static void CountCells(const std::vector<Range>& box,
+                         const std::vector<std::vector<int64_t>>& cuts, size_t k, size_t cell,
+                         std::vector<int>& count) {
+    if (k == box.size()) {
+      ++count[cell];
+      return;
+    }
+    const auto at = [&](int64_t cut) {
+      return static_cast<size_t>(std::lower_bound(cuts[k].begin(), cuts[k].end(), cut) -
+                                 cuts[k].begin());
+    };
+    for (size_t c = at(box[k].begin); c < at(box[k].end); ++c) {
+      CountCells(box, cuts, k + 1, cell * (cuts[k].size() - 1) + c, count);
+    }
   }
 
   const Program& p_;
@@ -180,6 +250,7 @@ class MicrobatchCoverage {
   bool trains_;  // some microbatch has a backward: then all must
   Verdict& verdict_;
   std::set<std::pair<int64_t, std::vector<int32_t>>> seen_;
+  std::unordered_map<int32_t, std::optional<OpId>> ids_;  // by number of the op's name
 };
 
 // How often a device updates each weight in the body, or gets it from who does; by (tensor,

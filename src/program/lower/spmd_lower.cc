@@ -80,6 +80,8 @@ class SpmdLowering {
     for (const SpmdPiece& piece : schedule_.pieces) {
       for (const size_t k : piece.steps) ops_[k] = tables_.AddOp(g_.op(plan_.steps[k].op).name);
     }
+    NumberParts();
+    NumberPieces();
   }
 
   void Run() {
@@ -92,7 +94,7 @@ class SpmdLowering {
     for (size_t d = 0; d < places_.size(); ++d) {
       device_ = static_cast<int32_t>(d);
       place_ = places_[d];
-      refs_.clear();
+      slices_.assign(parts_.size(), kUnknown);
       for (const int32_t held : schedule_.held) p_.devices[d].holds.push_back(RefOf(held));
       for (size_t k = 0; k < schedule_.pieces.size(); ++k) Emit(schedule_.pieces[k], k);
     }
@@ -102,15 +104,73 @@ class SpmdLowering {
   const SpmdValue& value(int32_t id) const { return schedule_.values[static_cast<size_t>(id)]; }
   const Tensor& tensor(int32_t id) const { return g_.tensor(value(id).tensor); }
 
+  // What is the same on all devices, or for all tensors of a shape, is looked at once. Values of
+  // tensors of one shape in one layout are parts of one kind: devices have the same slices of them.
+  void NumberParts() {
+    std::map<std::vector<int64_t>, int> shapes;
+    std::vector<int> shape_of;
+    for (const Tensor& one : g_.tensors()) {
+      shape_of.push_back(
+          shapes.try_emplace(one.shape, static_cast<int>(shapes.size())).first->second);
+    }
+    std::map<std::pair<int, Layout>, int32_t> known;
+    for (size_t v = 0; v < schedule_.values.size(); ++v) {
+      const SpmdValue& one = schedule_.values[v];
+      const auto next = static_cast<int32_t>(parts_.size());
+      const auto [found, is_new] =
+          known.try_emplace({shape_of[static_cast<size_t>(one.tensor.value)], one.layout}, next);
+      if (is_new) parts_.push_back(static_cast<int32_t>(v));
+      part_of_.push_back(found->second);
+    }
+    forms_.assign(schedule_.values.size(), kUnknown);
+  }
+
+  // Pieces that differ in their microbatch alone have one number.
+  void NumberPieces() {
+    std::map<std::vector<size_t>, int32_t> steps;
+    std::map<std::vector<int64_t>, int32_t> kinds;
+    for (const SpmdPiece& piece : schedule_.pieces) {
+      piece_kinds_.push_back(kUnknown);
+      piece_steps_.push_back(kUnknown);
+      for (const auto* ids : {&piece.from, &piece.to, &piece.freed}) {
+        for (const int32_t id : *ids) FormOf(id);
+      }
+      if (piece.code != OpCode::kCompute) continue;
+      const auto next_steps = static_cast<int32_t>(steps.size());
+      piece_steps_.back() = steps.try_emplace(piece.steps, next_steps).first->second;
+      std::vector<int64_t> key = {piece_steps_.back(), static_cast<int64_t>(piece.phase),
+                                  piece.masks ? 1 : 0};
+      for (const SpmdPort& port : piece.ports) {
+        key.insert(key.end(),
+                   {value(port.value).tensor.value, part_of_[static_cast<size_t>(port.value)],
+                    FormOf(port.value), static_cast<int64_t>(port.use)});
+      }
+      const auto next_kind = static_cast<int32_t>(kinds.size());
+      piece_kinds_.back() = kinds.try_emplace(std::move(key), next_kind).first->second;
+    }
+    segments_.resize(steps.size());
+    computes_.resize(kinds.size());
+  }
+
+  int32_t FormOf(int32_t id) {
+    int32_t& form = forms_[static_cast<size_t>(id)];
+    if (form == kUnknown) {
+      const std::string& name = schedule_.buffers[static_cast<size_t>(value(id).buffer)].form;
+      form = name.empty() ? -1 : tables_.AddForm(name);
+    }
+    return form;
+  }
+
   // This device's buffer of a value.
-  const BufferRef& RefOf(int32_t id) {
-    const auto [found, is_new] = refs_.try_emplace(id);
-    if (!is_new) return found->second;
-    BufferRef& ref = found->second;
-    const std::string& form = schedule_.buffers[static_cast<size_t>(value(id).buffer)].form;
+  BufferRef RefOf(int32_t id) {
+    BufferRef ref;
     ref.tensor = value(id).tensor.value;  // the Program has the graph's tensors
-    ref.form = form.empty() ? -1 : tables_.AddForm(form);
-    ref.slice = tables_.AddSlice(ref.tensor, shards_.PartOf(tensor(id), value(id).layout, place_));
+    ref.form = FormOf(id);
+    int32_t& slice = slices_[static_cast<size_t>(part_of_[static_cast<size_t>(id)])];
+    if (slice == kUnknown) {
+      slice = tables_.AddSlice(ref.tensor, shards_.PartOf(tensor(id), value(id).layout, place_));
+    }
+    ref.slice = slice;
     if (PerMicrobatch(tensor(id))) ref.microbatch = Index::At(value(id).microbatch);
     return ref;
   }
@@ -146,6 +206,22 @@ class SpmdLowering {
   }
 
   void EmitCompute(const SpmdPiece& piece, size_t number) {
+    std::vector<Compute>& known = computes_[static_cast<size_t>(piece_kinds_[number])];
+    if (known.size() == static_cast<size_t>(device_)) known.push_back(MakeCompute(piece, number));
+    Instruction in;
+    in.target = known[static_cast<size_t>(device_)].segment;
+    if (known[static_cast<size_t>(device_)].per_microbatch) {
+      in.microbatch = Index::At(piece.microbatch);
+    }
+    tables_.Emit(device_, in, {});
+  }
+
+  struct Compute {
+    int32_t segment;
+    bool per_microbatch;
+  };
+
+  Compute MakeCompute(const SpmdPiece& piece, size_t number) {
     Segment segment;
     segment.phase = piece.phase;
     for (const size_t k : piece.steps) {
@@ -161,7 +237,7 @@ class SpmdLowering {
       const Role role = tensor(made.value).role;
       if (role == Role::kLoss && !Logs(made.value)) continue;
       if (masked && made.use == PortUse::kRead) continue;
-      const BufferRef& ref = RefOf(made.value);
+      const BufferRef ref = RefOf(made.value);
       Port port;
       port.tensor = ref.tensor;
       port.form = ref.form;
@@ -171,10 +247,7 @@ class SpmdLowering {
       per_microbatch |= port.per_microbatch;
       segment.ports.push_back(port);
     }
-    Instruction in;
-    in.target = SegmentFor(std::move(segment), piece, number);
-    if (per_microbatch) in.microbatch = Index::At(piece.microbatch);
-    tables_.Emit(device_, in, {});
+    return {SegmentFor(std::move(segment), piece, number), per_microbatch};
   }
 
   int32_t AddShards(const Shards& shards) {
@@ -194,8 +267,8 @@ class SpmdLowering {
   int32_t SegmentFor(Segment segment, const SpmdPiece& piece, size_t number) {
     std::vector<int32_t> shards;
     for (const SegmentOp& op : segment.ops) shards.push_back(op.shards);
-    const auto [found, is_new] =
-        segments_.try_emplace(std::tuple(piece.steps, std::move(shards), segment.ports), -1);
+    auto& known = segments_[static_cast<size_t>(piece_steps_[number])];
+    const auto [found, is_new] = known.try_emplace(std::pair(std::move(shards), segment.ports), -1);
     if (!is_new) return found->second;
     static constexpr std::string_view kLetters = "FBIWUM";
     segment.name = fmt::format("{}{}", kLetters[static_cast<size_t>(piece.phase)], number);
@@ -311,27 +384,48 @@ class SpmdLowering {
     return division;
   }
 
-  void EmitExchange(const SpmdPiece& piece) {
+  // Who takes part in an exchange, and how it divides what.
+  struct Exchange {
+    int32_t group = -1, shape = -1;
+  };
+
+  // The same for all members, and for all tensors of a shape.
+  const Exchange& ExchangeOf(const SpmdPiece& piece) {
     const auto [kind, axis] = std::pair(piece.conversion.kind, piece.conversion.axis);
+    const size_t group = axis == kMeshAxes ? 0 : place_[axis == 0 ? 1 : 0];
+    const bool divides = kind != CollectiveKind::kAllReduce;
+    const auto part = [&](int32_t id) { return divides ? part_of_[static_cast<size_t>(id)] : -1; };
+    const auto [found, is_new] = exchanges_.try_emplace(
+        std::tuple(kind, axis, group, part(piece.from[0]), part(piece.to[0])));
+    Exchange& made = found->second;
+    if (!is_new) return made;
     const std::vector<int32_t> members = MembersAlong(axis);
+    made.group = tables_.AddGroup(members);
+    if (!divides) return made;
+    CollectiveShape shape;
+    const bool divides_output = kind == CollectiveKind::kReduceScatter;
+    shape.from = DivisionOf(divides_output ? piece.to[0] : piece.from[0], axis, members);
+    if (kind == CollectiveKind::kAllToAll) shape.to = DivisionOf(piece.to[0], axis, members);
+    const auto [same, is_other] =
+        shape_ids_.try_emplace(shape, static_cast<int32_t>(p_.shapes.size()));
+    if (is_other) p_.shapes.push_back(std::move(shape));
+    made.shape = same->second;
+    return made;
+  }
+
+  void EmitExchange(const SpmdPiece& piece) {
+    const Exchange& exchange = ExchangeOf(piece);
     Instruction in;
     in.code = OpCode::kCollective;
-    in.kind = kind;
+    in.kind = piece.conversion.kind;
     in.algorithm = piece.algorithm;
-    in.target = tables_.AddGroup(members);
+    in.target = exchange.group;
+    in.shape = exchange.shape;
     std::vector<BufferRef> operands;
     for (const int32_t from : piece.from) operands.push_back(RefOf(from));
-    if (kind != CollectiveKind::kAllReduce) {
+    if (in.kind != CollectiveKind::kAllReduce) {
       operands.push_back(RefOf(piece.to[0]));
       in.output_count = 1;
-      CollectiveShape shape;
-      const bool divides_output = kind == CollectiveKind::kReduceScatter;
-      shape.from = DivisionOf(divides_output ? piece.to[0] : piece.from[0], axis, members);
-      if (kind == CollectiveKind::kAllToAll) shape.to = DivisionOf(piece.to[0], axis, members);
-      const auto [found, is_new] =
-          shape_ids_.try_emplace(shape, static_cast<int32_t>(p_.shapes.size()));
-      if (is_new) p_.shapes.push_back(std::move(shape));
-      in.shape = found->second;
     }
     tables_.Emit(device_, in, operands);
   }
@@ -345,15 +439,21 @@ class SpmdLowering {
   std::vector<Place> places_;  // by device
   int32_t device_ = 0;         // at work
   Place place_{};              //
-  std::map<int32_t, BufferRef> refs_;
-  std::vector<SegmentOp> ops_;  // by step
+  static constexpr int32_t kUnknown = -2;
+  std::vector<int32_t> part_of_, forms_;            // by value
+  std::vector<int32_t> parts_;                      // a value of each kind of parts
+  std::vector<int32_t> slices_;                     // by kind of parts: this device's
+  std::vector<int32_t> piece_kinds_, piece_steps_;  // by piece; of computes
+  std::vector<std::vector<Compute>> computes_;      // by kind of piece and device
+  std::vector<SegmentOp> ops_;                      // by step of the plan
+  std::map<std::tuple<CollectiveKind, int, size_t, int32_t, int32_t>, Exchange> exchanges_;
   std::map<Shards, int32_t> shard_ids_;
   std::map<std::vector<std::pair<char, int64_t>>, int32_t> length_ids_;
   std::vector<int32_t> lengths_;  // by shards: equal where the parts are equally long
   std::map<std::pair<size_t, std::vector<int32_t>>, Bytes> scratches_;  // by piece and lengths
   std::map<CollectiveShape, int32_t> shape_ids_;
-  std::map<std::tuple<std::vector<size_t>, std::vector<int32_t>, std::vector<Port>>, int32_t>
-      segments_;
+  // By steps, shards and ports.
+  std::vector<std::map<std::pair<std::vector<int32_t>, std::vector<Port>>, int32_t>> segments_;
 };
 
 }  // namespace

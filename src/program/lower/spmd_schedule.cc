@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "program/lower/spmd_values.h"
@@ -26,8 +27,12 @@ class PieceMaker {
 
   void Run() {
     ShareBuffers();
+    forms_.resize(g_.tensors().size());
+    collected_.assign(g_.tensors().size(), kNone);
+    written_.assign(g_.tensors().size(), false);
+    made_.assign(g_.tensors().size(), false);
     for (const SpmdBuffer& buffer : s_.buffers) {
-      if (buffer.held) forms_[buffer.tensor].insert("");
+      if (buffer.held) forms_[Index(buffer.tensor)].insert("");
     }
     for (at_ = 0; at_ < nodes_.size(); ++at_) {
       const StepNode& node = nodes_[at_];
@@ -46,6 +51,7 @@ class PieceMaker {
   }
 
  private:
+  static size_t Index(TensorId id) { return static_cast<size_t>(id.value); }
   const SpmdValue& value(int32_t id) const { return s_.values[static_cast<size_t>(id)]; }
   SpmdBuffer& buffer(int32_t id) const { return s_.buffers[static_cast<size_t>(value(id).buffer)]; }
   size_t LastUse(int32_t id) const {
@@ -88,7 +94,7 @@ class PieceMaker {
 
   // The first buffer of a tensor needs no form; others are called after their layout.
   void Name(int32_t id) {
-    std::set<std::string>& taken = forms_[value(id).tensor];
+    std::set<std::string>& taken = forms_[Index(value(id).tensor)];
     std::string form;
     if (taken.contains(form)) {
       form = NameOf(value(id).layout);
@@ -100,7 +106,7 @@ class PieceMaker {
     buffer(id).form = form;
   }
 
-  void Release(int32_t id) { forms_[value(id).tensor].erase(buffer(id).form); }
+  void Release(int32_t id) { forms_[Index(value(id).tensor)].erase(buffer(id).form); }
 
   // --- Ops -------------------------------------------------------------------------------------
 
@@ -111,14 +117,14 @@ class PieceMaker {
 
   // A segment has one buffer of a tensor.
   bool Clashes(int32_t id) const {
-    const auto found = collected_.find(value(id).tensor);
-    return found != collected_.end() && value(found->second).buffer != value(id).buffer;
+    const int32_t found = collected_[Index(value(id).tensor)];
+    return found != kNone && value(found).buffer != value(id).buffer;
   }
   bool Touches(int32_t id) const {
-    const auto found = collected_.find(value(id).tensor);
-    return found != collected_.end() && value(found->second).buffer == value(id).buffer;
+    const int32_t found = collected_[Index(value(id).tensor)];
+    return found != kNone && value(found).buffer == value(id).buffer;
   }
-  bool Writes(int32_t id) const { return Touches(id) && written_.contains(value(id).tensor); }
+  bool Writes(int32_t id) const { return Touches(id) && written_[Index(value(id).tensor)]; }
 
   void Collect(const StepNode& node) {
     const SegmentPhase phase = PhaseOf(g_.op(plan_.steps[node.step].op));
@@ -130,12 +136,15 @@ class PieceMaker {
     if (!fits) Flush();
     phase_ = phase;
     open_.push_back(at_);
-    for (const int32_t id : node.in) collected_.try_emplace(value(id).tensor, id);
+    for (const int32_t id : node.in) {
+      int32_t& collected = collected_[Index(value(id).tensor)];
+      if (collected == kNone) collected = id;
+    }
     for (size_t o = 0; o < node.out.size(); ++o) {
-      const TensorId tensor = value(node.out[o]).tensor;
-      collected_.insert_or_assign(tensor, node.out[o]);
-      written_.insert(tensor);
-      if (node.is_new[o]) made_.insert(tensor);
+      const size_t tensor = Index(value(node.out[o]).tensor);
+      collected_[tensor] = node.out[o];
+      written_[tensor] = true;
+      if (node.is_new[o]) made_[tensor] = true;
     }
   }
 
@@ -147,22 +156,19 @@ class PieceMaker {
     piece.phase = phase_;
     piece.microbatch = nodes_[last].microbatch;
     std::vector<int32_t> ended;
-    std::set<TensorId> done;
     for (const size_t n : open_) {
       piece.steps.push_back(nodes_[n].step);
       for (const auto* operands : {&nodes_[n].in, &nodes_[n].out}) {
         for (const int32_t operand : *operands) {
-          const TensorId tensor = value(operand).tensor;
-          if (!done.insert(tensor).second) continue;
-          AddPort(collected_.at(tensor), last, piece, ended);
+          const size_t tensor = Index(value(operand).tensor);
+          if (collected_[tensor] == kNone) continue;  // done
+          AddPort(std::exchange(collected_[tensor], kNone), last, piece, ended);
+          written_[tensor] = made_[tensor] = false;
         }
       }
     }
     s_.pieces.push_back(std::move(piece));
     open_.clear();
-    collected_.clear();
-    written_.clear();
-    made_.clear();
     FreeExchanged(/*all=*/false);
     if (!ended.empty()) Free(ended);
   }
@@ -172,11 +178,11 @@ class PieceMaker {
     const bool ends = Ends(id, last);
     const Role role = g_.tensor(tensor).role;
     PortUse use = PortUse::kRead;
-    if (made_.contains(tensor)) {
+    if (made_[Index(tensor)]) {
       if (ends && role != Role::kLoss) return;  // stays inside
       if (role != Role::kLoss) Name(id);
       use = PortUse::kWrite;
-    } else if (written_.contains(tensor)) {
+    } else if (written_[Index(tensor)]) {
       use = buffer(id).held ? PortUse::kChange : PortUse::kAccumulate;
       if (ends) ended.push_back(id);
     } else if (ends) {
@@ -338,11 +344,12 @@ class PieceMaker {
   std::vector<size_t> last_use_;         // by value
   std::vector<size_t> buffer_last_use_;  // by buffer
   size_t at_ = 0;
-  std::map<TensorId, std::set<std::string>> forms_;  // in use
+  static constexpr int32_t kNone = -1;
+  std::vector<std::set<std::string>> forms_;  // in use, by tensor
   SegmentPhase phase_ = SegmentPhase::kOther;
-  std::vector<size_t> open_;               // nodes that are being collected
-  std::map<TensorId, int32_t> collected_;  // their values
-  std::set<TensorId> written_, made_;
+  std::vector<size_t> open_;          // nodes that are being collected
+  std::vector<int32_t> collected_;    // their values, by tensor
+  std::vector<bool> written_, made_;  // by tensor
   std::map<BucketKey, Bucket> buckets_;
   std::vector<Exchanged> exchanged_;
 };

@@ -41,7 +41,8 @@ class FlowWalk {
         g_(graph),
         microbatches_(microbatches),
         s_(schedule),
-        producers_(graph.tensors().size()) {
+        producers_(graph.tensors().size()),
+        there_(graph.tensors().size()) {
     for (const Op& op : graph.ops()) {
       const size_t times = op.phase == Phase::kUpdate ? 1 : static_cast<size_t>(microbatches);
       for (const Operand& output : op.outputs) producers_[Index(output.tensor)] += times;
@@ -110,23 +111,39 @@ class FlowWalk {
 
   // Terms that have been converted are where the parameter is stored; the next ones start anew.
   void ForgetTerms() {
-    std::erase_if(there_, [&](const auto& item) {
-      const auto& [tensor, layout] = item.first;
-      const auto found = each_.find(tensor);
-      return found != each_.end() && layout != found->second;
-    });
+    for (const auto& [tensor, stored] : each_) {
+      std::erase_if(there_[Index(tensor)],
+                    [&, layout = stored](const Copy& copy) { return copy.layout != layout; });
+    }
   }
 
+  // Terms are told apart of sums alone.
   int32_t NewValue(TensorId tensor, const Layout& layout, Terms terms) {
     const auto value = static_cast<int32_t>(s_.values.size());
-    const bool complete = terms.size() >= producers_[Index(tensor)];
+    const bool complete = !IsSum(g_, tensor) || terms.size() >= producers_[Index(tensor)];
     s_.values.push_back(
         {tensor, layout, static_cast<int32_t>(s_.buffers.size()), microbatch_, complete});
     s_.buffers.push_back({tensor, false, ""});
     terms_.push_back(std::move(terms));
     last_use_.push_back(nodes_.size());
-    there_[{tensor, layout}] = value;
+    Put(tensor, layout, value);
     return value;
+  }
+
+  // The newest value of the tensor in the layout; kNone: there is none.
+  int32_t Find(TensorId tensor, const Layout& layout) const {
+    for (const Copy& copy : there_[Index(tensor)]) {
+      if (copy.layout == layout) return copy.value;
+    }
+    return kNone;
+  }
+  void Put(TensorId tensor, const Layout& layout, int32_t value) {
+    for (Copy& copy : there_[Index(tensor)]) {
+      if (copy.layout != layout) continue;
+      copy.value = value;
+      return;
+    }
+    there_[Index(tensor)].push_back({layout, value});
   }
 
   int32_t Hold(TensorId tensor, const Layout& layout) {
@@ -139,10 +156,10 @@ class FlowWalk {
 
   // Data is there in every layout.
   int32_t Read(TensorId tensor, const Layout& layout) {
-    const auto found = there_.find({tensor, layout});
+    const int32_t found = Find(tensor, layout);
     const bool data = g_.tensor(tensor).role == Role::kInput;
-    HEDDLE_CHECK(found != there_.end() || data);
-    const int32_t value = found != there_.end() ? found->second : Hold(tensor, layout);
+    HEDDLE_CHECK(found != kNone || data);
+    const int32_t value = found != kNone ? found : Hold(tensor, layout);
     last_use_[static_cast<size_t>(value)] = nodes_.size();
     return value;
   }
@@ -161,10 +178,11 @@ class FlowWalk {
       const Layout layout = OutputLayout(op, o, step.rule);
       const Role role = g_.tensor(tensor).role;
       const bool changes = role == Role::kParameter || role == Role::kState;
-      const auto found = there_.find({tensor, layout});
-      const bool is_new = !changes && (!IsSum(g_, tensor) || found == there_.end());
+      const bool is_new = !changes && (!IsSum(g_, tensor) || Find(tensor, layout) == kNone);
       if (is_new) {
-        node.out.push_back(NewValue(tensor, layout, {{step.op.value, microbatch_}}));
+        Terms terms;
+        if (IsSum(g_, tensor)) terms.insert({step.op.value, microbatch_});
+        node.out.push_back(NewValue(tensor, layout, std::move(terms)));
       } else {
         node.out.push_back(Read(tensor, layout));
         if (!changes) AddTerms(node.out.back(), {{step.op.value, microbatch_}});
@@ -193,19 +211,19 @@ class FlowWalk {
     const Terms terms = terms_[static_cast<size_t>(node.in[0])];
     // Terms of a sum that are there in the other layout already are added to, not replaced.
     int32_t sum = -1;
-    const auto found = there_.find({step.tensor, step.to});
-    if (found != there_.end() && IsSum(g_, step.tensor)) {
-      const Terms& others = terms_[static_cast<size_t>(found->second)];
+    const int32_t found = Find(step.tensor, step.to);
+    if (found != kNone && IsSum(g_, step.tensor)) {
+      const Terms& others = terms_[static_cast<size_t>(found)];
       const bool disjoint = std::none_of(others.begin(), others.end(),
                                          [&](const auto& term) { return terms.contains(term); });
-      if (disjoint) sum = found->second;
+      if (disjoint) sum = found;
     }
     node.out = {NewValue(step.tensor, step.to, terms)};
     node.is_new = {true};
     const int32_t made = node.out[0];
     nodes_.push_back(std::move(node));
     if (sum < 0) return;
-    there_[{step.tensor, step.to}] = sum;
+    Put(step.tensor, step.to, sum);
     last_use_[static_cast<size_t>(made)] = last_use_[static_cast<size_t>(sum)] = nodes_.size();
     StepNode merge;
     merge.kind = StepNode::Kind::kMerge;
@@ -226,9 +244,14 @@ class FlowWalk {
   std::vector<size_t> producers_;                           // by tensor: how many terms
   std::map<std::pair<TensorId, Layout>, int> conversions_;  // how often the plan has them
   std::map<TensorId, Layout> each_;  // gradients converted after each microbatch, to this layout
-  std::map<std::pair<TensorId, Layout>, int32_t> there_;  // the newest value
-  std::vector<Terms> terms_;                              // by value
-  std::vector<size_t> last_use_;                          // by value: a node
+  static constexpr int32_t kNone = -1;
+  struct Copy {
+    Layout layout;
+    int32_t value;
+  };
+  std::vector<std::vector<Copy>> there_;  // by tensor: the newest values
+  std::vector<Terms> terms_;              // by value
+  std::vector<size_t> last_use_;          // by value: a node
   std::vector<StepNode> nodes_;
 };
 

@@ -1,0 +1,111 @@
+// Plans of many microbatches judged by few, and bounds without a Program, against the simulation of
+// all of it.
+#include "plan/few_microbatches.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "plan/planning.h"
+#include "plan/spmd/schedule_bound.h"
+#include "plan/spmd/spmd_planner.h"
+#include "plan/spmd_cases.h"
+
+namespace heddle {
+namespace {
+
+struct Case {
+  PlanOptions options;
+  ClusterNumbers numbers;
+  int64_t microbatches;
+};
+
+template <class T>
+T OneOf(std::mt19937& random, const std::vector<T>& some) {
+  return some[random() % some.size()];
+}
+
+Case RandomCase(std::mt19937& random) {
+  Case one;
+  one.options.model = OneOf<std::string>(
+      random, {"tiny-mlp", "tiny-gpt?layers=2", "mlp?layers=4&inputs=256&hidden=512&outputs=64",
+               "tiny-moe?layers=2&experts=8", "bert-base?layers=2&hidden=64&heads=4&vocab=500"});
+  one.options.clip = OneOf<double>(random, {0.0, 1.0});
+  one.microbatches = OneOf<int64_t>(random, {1, 2, 5, 8, 12, 20});
+  one.options.batch = one.microbatches * OneOf<int64_t>(random, {1, 3, 8});
+  one.numbers = RandomCluster(random);
+  one.numbers.flops *= 1e3;
+  return one;
+}
+
+Planning PartOf(const PlanOptions& options, const Cluster& cluster, int64_t microbatches) {
+  PlanOptions part = options;
+  part.batch = options.batch / microbatches;
+  return Planning::Make(part, cluster, nullptr).value();
+}
+
+// Every program of the search, with gradients exchanged at the end and after each microbatch.
+template <class Check>
+void ForEachProgram(int rounds, int seed, const Check& check) {
+  std::mt19937 random(static_cast<unsigned>(seed));
+  for (int round = 0; round < rounds; ++round) {
+    const Case one = RandomCase(random);
+    const Cluster cluster = ClusterOf(one.numbers);
+    const Planning planning = Planning::Make(one.options, cluster, nullptr).value();
+    const auto found = PlanSpmd(PartOf(one.options, cluster, one.microbatches),
+                                {.microbatches = one.microbatches});
+    ASSERT_TRUE(found.ok()) << found.error().ToString();
+    for (const SpmdCandidate& candidate : found.value()) {
+      for (const bool each : {false, true}) {
+        if (each && one.microbatches == 1) continue;
+        Plan plan = planning.Blank("spmd", "");
+        plan.microbatches = one.microbatches;
+        plan.spmd = candidate.plan;
+        plan.spmd->converts_each = each;
+        const std::string what = fmt::format("round {}: {}, {}, {} microbatches", round,
+                                             one.options.model, candidate.how, one.microbatches);
+        check(planning, plan, each ? candidate.least_each : candidate.least, what);
+      }
+    }
+  }
+}
+
+TEST(FewMicrobatchesTest, TheTimeAndMemoryAreThoseOfAll) {
+  int judged = 0;
+  ForEachProgram(12, 1, [&](const Planning& planning, const Plan& plan, double, const auto& what) {
+    const Evaluation all = Evaluate(planning, plan, false).value();
+    const Evaluation quick = EvaluateQuickly(planning, plan, Seconds{INFINITY}).value();
+    judged += quick.program.microbatch_rows.size() < all.program.microbatch_rows.size() ? 1 : 0;
+    EXPECT_NEAR(quick.simulation.iteration.value, all.simulation.iteration.value,
+                1e-9 * all.simulation.iteration.value)
+        << what;
+    for (size_t d = 0; d < all.verdict.memory.size(); ++d) {
+      EXPECT_EQ(quick.verdict.memory[d].peak, all.verdict.memory[d].peak) << what;
+      EXPECT_NEAR(quick.simulation.devices[d].busy.value, all.simulation.devices[d].busy.value,
+                  1e-9 * all.simulation.iteration.value)
+          << what;
+    }
+  });
+  EXPECT_GT(judged, 20);
+}
+
+TEST(ScheduleBoundTest, NoSimulationTakesLess) {
+  int checked = 0, tight = 0, flat = 0, flat_tight = 0;
+  ForEachProgram(
+      16, 2, [&](const Planning& planning, const Plan& plan, double least, const auto& what) {
+        const double seconds =
+            EvaluateQuickly(planning, plan, Seconds{INFINITY}).value().simulation.iteration.value;
+        EXPECT_LE(least, seconds) << what;
+        const bool is_tight = least > 0.999 * seconds;
+        ++checked;
+        tight += is_tight ? 1 : 0;
+        flat += plan.spmd->mesh.size() == 1 ? 1 : 0;
+        flat_tight += is_tight && plan.spmd->mesh.size() == 1 ? 1 : 0;
+      });
+  EXPECT_GT(checked, 100);
+  EXPECT_GT(tight, checked / 2);
+  EXPECT_GT(flat_tight, flat * 8 / 10);
+}
+
+}  // namespace
+}  // namespace heddle
