@@ -123,6 +123,44 @@ TEST(SpmdPlanner, TakesTheBatchInPartsWhereThatIsFaster) {
   EXPECT_LT(best.estimate.iteration_seconds, 0.8 * at_once.estimate.iteration_seconds);
 }
 
+// A device of 40 TFLOP/s beside three of 2: with memory enough it takes 87% of the samples. All
+// samples at once, what it keeps for backward is in proportion to its part, and memory decides.
+TEST(SpmdPlanner, RatiosGiveWayToMemory) {
+  double before = 1;
+  for (const double gib : {16, 6, 4, 3}) {
+    const Cluster cluster = ParseClusterToml(fmt::format(R"(schema = "heddle.cluster/1"
+[device_type.big]
+flops = "40 TFLOP/s"
+memory = "{} GiB"
+memory_bandwidth = "1500 GB/s"
+[device_type.small]
+flops = "2 TFLOP/s"
+memory = "16 GiB"
+memory_bandwidth = "300 GB/s"
+[[node]]
+name = "a"
+devices = [{{ type = "big", count = 1 }}, {{ type = "small", count = 3 }}]
+link = {{ bandwidth = "12 GB/s", latency = "1 us" }}
+)",
+                                                         gib),
+                                             "test")
+                                .value();
+    const auto found = Plans("vgg19", 128, cluster);
+    ASSERT_TRUE(found.ok()) << found.error().ToString();
+    const SpmdCandidate& plan = found.value()[0];
+    const double ratio = plan.plan.ratios[1][kSampleRatios][0];
+    if (gib == 16) {
+      EXPECT_NEAR(ratio, 40.0 / 46, 0.01);
+    } else {
+      EXPECT_LT(ratio, before - 0.05) << gib;
+      const double fill = static_cast<double>(plan.estimate.peak[0].value) / (gib * (1 << 30));
+      EXPECT_GT(fill, 0.95) << gib;
+      EXPECT_LE(fill, 1) << gib;
+    }
+    before = ratio;
+  }
+}
+
 TEST(SpmdPlanner, SaysWhatLacksWhenNothingFits) {
   const Cluster cluster = ClusterOf({.nodes = 1, .devices = 2, .memory = 20e6});
   const auto found = Plans("mlp?layers=4&inputs=3072&hidden=3072&outputs=3072", 64, cluster);

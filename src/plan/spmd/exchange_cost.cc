@@ -9,6 +9,7 @@
 namespace heddle {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kReference = 1 << 30;  // bytes at which slopes are measured
 
 constexpr std::array kAlgorithms = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
@@ -96,7 +97,7 @@ std::vector<ExchangeCost::Line> ExchangeCost::LinesOf(CollectiveKind kind, Scope
   std::vector<DeviceId> members;
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
     CommCost together;
-    Least least{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    Least least{kInfinity, kInfinity, {}};
     WireLoads loads;
     bool supported = true;
     for (const Ranks& group : groups) {
@@ -110,14 +111,19 @@ std::vector<ExchangeCost::Line> ExchangeCost::LinesOf(CollectiveKind kind, Scope
       together.latency = std::max(together.latency, alone.latency);
       together.seconds = std::max(together.seconds, alone.seconds);
       const double work = (alone.seconds - alone.latency).value / kReference;
-      least = {std::min(least.latency, alone.latency.value), std::min(least.slope, work)};
+      least.latency = std::min(least.latency, alone.latency.value);
+      least.slope = std::min(least.slope, work);
       loads.Add(alone.loads, 1);
     }
     if (!supported) continue;
     const Seconds busiest = loads.Longest(network_.cluster());
     const Seconds seconds = std::max(together.seconds, together.latency + busiest);
+    for (const WireLoad& load : loads.Merged()) {
+      const Wire& wire = network_.cluster().wires()[static_cast<size_t>(load.wire.value)];
+      least.wires.emplace_back(load.wire, load.bytes / wire.bandwidth.value / kReference);
+    }
     lines.push_back({algorithm, together.latency.value,
-                     (seconds - together.latency).value / kReference + own, least});
+                     (seconds - together.latency).value / kReference + own, std::move(least)});
   }
   return lines;
 }
@@ -131,7 +137,7 @@ const std::vector<ExchangeCost::Line>& ExchangeCost::KnownLines(CollectiveKind k
 
 ExchangeCost::Choice ExchangeCost::Of(CollectiveKind kind, Scope scope, int from, int to,
                                       double bytes) {
-  Choice best{std::numeric_limits<double>::infinity(), CollectiveAlgorithm::kRing};
+  Choice best{kInfinity, CollectiveAlgorithm::kRing};
   for (const Line& line : KnownLines(kind, scope, from, to)) {
     const double seconds = line.latency + line.slope * bytes;
     if (seconds < best.seconds) best = {seconds, line.algorithm};
@@ -139,12 +145,13 @@ ExchangeCost::Choice ExchangeCost::Of(CollectiveKind kind, Scope scope, int from
   return best;
 }
 
-ExchangeCost::Least ExchangeCost::LeastOf(CollectiveKind kind, Scope scope, int from, int to,
-                                          CollectiveAlgorithm algorithm) {
+const ExchangeCost::Least& ExchangeCost::LeastOf(CollectiveKind kind, Scope scope, int from, int to,
+                                                 CollectiveAlgorithm algorithm) {
+  static const Least kNothing;
   for (const Line& line : KnownLines(kind, scope, from, to)) {
     if (line.algorithm == algorithm) return line.least;
   }
-  return {};
+  return kNothing;
 }
 
 }  // namespace heddle

@@ -37,10 +37,13 @@ class ExchangeCost {
   Choice Of(CollectiveKind kind, Scope scope, int from, int to, double bytes);
 
   // No exchange by the algorithm takes less, whatever else is under way: latency + bytes * slope.
+  // And it keeps wires busy, all groups together, for bytes * seconds each.
   struct Least {
     double latency = 0, slope = 0;
+    std::vector<std::pair<WireId, double>> wires;
   };
-  Least LeastOf(CollectiveKind kind, Scope scope, int from, int to, CollectiveAlgorithm algorithm);
+  const Least& LeastOf(CollectiveKind kind, Scope scope, int from, int to,
+                       CollectiveAlgorithm algorithm);
 
  private:
   struct Line {

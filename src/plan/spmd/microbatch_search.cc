@@ -154,17 +154,18 @@ class PartSearch {
     return FamilyBound(planning_, /*divides_ops=*/true, count).value < best_.seconds();
   }
 
-  // More and more. Smaller microbatches need less memory and cost something each: where memory
-  // leaves nothing to gain, and a doubling did not help, no further one will; of small programs,
-  // whose search is quick, two.
+  // More and more. Smaller microbatches need less memory and cost something each: where a doubling
+  // did not help no further one will; two, where memory still makes plans slower or programs are
+  // small. Small ones are all tried as long as memory does.
   Status Climb(const std::vector<int64_t>& counts, const std::vector<bool>& tried) {
     int in_vain = 0;
     for (size_t k = 0; k < counts.size() && !late(); ++k) {
       if (tried[k] || !MayBeFaster(counts[k])) continue;
       const double before = best_.seconds();
       HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
-      in_vain = best_.seconds() < before || squeezed_ ? 0 : in_vain + 1;
-      if (in_vain == (IsSmall(counts[k]) ? 2 : 1)) break;
+      in_vain = best_.seconds() < before ? 0 : in_vain + 1;
+      const bool small = IsSmall(counts[k]);
+      if (in_vain >= (small || squeezed_ ? 2 : 1) && !(small && squeezed_)) break;
     }
     return Ok();
   }

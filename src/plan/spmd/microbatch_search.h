@@ -1,10 +1,10 @@
 // How many parts the batch of an SPMD program is taken in, and the programs for it.
 //
 // Forward and backward for each, gradients add up. All powers of two, each as the next divisor of
-// the batch (an SPMD program has microbatches of one size), whose bound is below the best, until
-// memory leaves nothing to gain by more; or as many as the options say. Programs of many
-// microbatches are judged by few (few_microbatches.h), and only those are lowered whose bound
-// (schedule_bound.h) is below the best.
+// the batch (an SPMD program has microbatches of one size), whose bound is below the best, as long
+// as more help; or as many as the options say. Programs of many microbatches are judged by few
+// (few_microbatches.h), and only those are lowered whose bound (schedule_bound.h) is below the
+// best.
 #pragma once
 
 #include <functional>

@@ -147,16 +147,16 @@ class Walk {
       const auto key = std::tuple(problem_.kind_of(value(piece.from[k]).tensor.value),
                                   LayoutOf(piece.from[k]), LayoutOf(piece.to[k]), piece.algorithm);
       const auto [found, fresh] = exchanges_.try_emplace(key);
-      if (fresh) found->second = LeastOf(piece, k, cost.scope);
+      if (fresh) found->second = &LeastOf(piece, k, cost.scope);
       const double bytes = TableOf(piece.from[k]).bytes();
-      cost.exchange += bytes * found->second.slope + (k == 0 ? found->second.latency : 0);
+      cost.exchange += bytes * found->second->slope + (k == 0 ? found->second->latency : 0);
     }
     return cost;
   }
 
   // An all-reduce into a copy of its own reads what it writes: the layout of partial sums is that
   // of the sum but for the axis, and so are their shares.
-  ExchangeCost::Least LeastOf(const SpmdPiece& piece, size_t k, Scope scope) {
+  const ExchangeCost::Least& LeastOf(const SpmdPiece& piece, size_t k, Scope scope) {
     ExchangeCost& exchange = problem_.exchange();
     const auto shares = [&](int32_t id) {
       return exchange.Intern(TableOf(id).SharesOf(LayoutOf(id)));
@@ -243,7 +243,7 @@ class Walk {
   std::map<std::vector<size_t>, std::vector<double>> computes_;  // by steps
   std::vector<std::unique_ptr<std::vector<double>>> moves_;
   std::map<std::pair<int, OpRule>, std::vector<double>> ops_;
-  std::map<std::tuple<int, int, int, CollectiveAlgorithm>, ExchangeCost::Least> exchanges_;
+  std::map<std::tuple<int, int, int, CollectiveAlgorithm>, const ExchangeCost::Least*> exchanges_;
 };
 
 }  // namespace

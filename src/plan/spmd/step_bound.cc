@@ -129,9 +129,9 @@ class StepWalk {
       if (item.makes.empty() || item.waits.empty()) return;
       if (const auto exchange = ExchangeOf(step.from, step.to)) {
         item.scope = exchange->scope;
-        item.exchange = LeastSeconds(step, *exchange);
         const double times = item.when == When::kEach ? static_cast<double>(microbatches_) : 1;
-        sums_[static_cast<size_t>(item.scope)] += times * item.exchange;
+        item.exchange = LeastSeconds(step, *exchange, times);
+        groups_busy_[static_cast<size_t>(item.scope)] += times * item.exchange;
       }
       items_.push_back(std::move(item));
       return;
@@ -150,7 +150,7 @@ class StepWalk {
   }
 
   // Sums of gradients may share the latency of a bucket.
-  double LeastSeconds(const SpmdStep& step, const struct Exchange& exchange) {
+  double LeastSeconds(const SpmdStep& step, const struct Exchange& exchange, double times) {
     ConversionTable& table = TableOf(step.tensor);
     const auto key =
         std::tuple(problem_.kind_of(step.tensor.value), step.from, step.to, step.algorithm);
@@ -159,15 +159,26 @@ class StepWalk {
       const auto shares = [&](const Layout& layout) {
         return problem_.exchange().Intern(table.SharesOf(table.space().IndexOf(layout)));
       };
-      found->second = problem_.exchange().LeastOf(exchange.kind, exchange.scope, shares(step.from),
-                                                  shares(step.to), step.algorithm);
+      found->second.least = &problem_.exchange().LeastOf(
+          exchange.kind, exchange.scope, shares(step.from), shares(step.to), step.algorithm);
     }
+    found->second.bytes += times * table.bytes();
     const bool bucket = IsSum(problem_.graph(), step.tensor);
-    return (bucket ? 0 : found->second.latency) + found->second.slope * table.bytes();
+    const ExchangeCost::Least& least = *found->second.least;
+    return (bucket ? 0 : least.latency) + least.slope * table.bytes();
   }
 
-  // The busiest kind of exchanges alone.
-  double Longest() const { return *std::max_element(sums_.begin(), sums_.end()); }
+  // The busiest groups, or the busiest wire, alone.
+  double Longest() const {
+    std::vector<double> wires(problem_.cluster().wires().size(), 0);
+    for (const auto& [key, moved] : least_) {
+      for (const auto& [wire, seconds] : moved.least->wires) {
+        wires[static_cast<size_t>(wire.value)] += moved.bytes * seconds;
+      }
+    }
+    const double groups = *std::max_element(groups_busy_.begin(), groups_busy_.end());
+    return wires.empty() ? groups : std::max(groups, *std::max_element(wires.begin(), wires.end()));
+  }
 
   // When the last device ends; nothing: microbatches do not come to a steady pattern.
   std::optional<double> Body() {
@@ -249,9 +260,14 @@ class StepWalk {
   std::vector<Item> items_;
   std::vector<double> ready_;  // [slot, place]
   std::vector<double> groups_;
-  std::array<double, 3> sums_{};  // by scope, of a body
+  std::array<double, 3> groups_busy_{};  // by scope, in a body
+  // What all exchanges of a kind move in a body.
+  struct Moved {
+    const ExchangeCost::Least* least = nullptr;
+    double bytes = 0;
+  };
   std::map<std::pair<int, OpRule>, std::vector<double>> seconds_;
-  std::map<std::tuple<int, Layout, Layout, CollectiveAlgorithm>, ExchangeCost::Least> least_;
+  std::map<std::tuple<int, Layout, Layout, CollectiveAlgorithm>, Moved> least_;
 };
 
 }  // namespace
