@@ -35,13 +35,6 @@ std::string ShapedHosts::OnEach(const std::string& command, int ranks, int port)
   return line + "; wait";
 }
 
-double ShapedHosts::BytesSent(int host) const {
-  return std::atof(
-      OutputOf(fmt::format("ip netns exec {}n{} cat /sys/class/net/eth0/statistics/tx_bytes", tag_,
-                           host))
-          .c_str());
-}
-
 bool ShapedHosts::Script(const std::string& words) const {
   const std::string line =
       "bash " HEDDLE_SOURCE_DIR "/tests/support/namespaces.sh " + words + " > /dev/null 2>&1";

@@ -28,9 +28,6 @@ class ShapedHosts {
   // at `port`; it prints what the first printed.
   std::string OnEach(const std::string& command, int ranks, int port) const;
 
-  // Bytes that a host has sent since it was made, with headers.
-  double BytesSent(int host) const;
-
  private:
   bool Script(const std::string& words) const;
 

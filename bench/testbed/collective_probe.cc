@@ -2,9 +2,10 @@
 // the others; the first prints seconds. Ranks come from RANK, WORLD_SIZE, MASTER_ADDR and
 // MASTER_PORT.
 //
-//   heddle_collective_probe KIND REPETITIONS BYTES...      bytes of every rank's block
+//   heddle_collective_probe KIND REPETITIONS BYTES,BYTES,… …    of every rank's block, for each
+//   case
 //
-//   {"ring": [0.0123, …], "grouped": [0.0101, …]}
+//   [{"ring": [0.0123, …], "grouped": [0.0101, …]}, …]
 //
 // The two take turns. A time is from when all are ready until the last has everything.
 #include <fmt/format.h>
@@ -73,6 +74,27 @@ class Probe {
   std::vector<float> mine_;
 };
 
+// "8,2,2".
+std::vector<size_t> SizesOf(const std::string& word) {
+  std::vector<size_t> sizes;
+  for (size_t at = 0; at < word.size(); at = std::min(word.find(',', at), word.size()) + 1) {
+    sizes.push_back(std::stoul(word.substr(at)));
+  }
+  return sizes;
+}
+
+Json TimesOf(Probe& probe, int repetitions) {
+  Json seconds = {{"ring", Json::array()}, {"grouped", Json::array()}};
+  for (int k = -1; k < repetitions; ++k) {
+    for (const CollectiveAlgorithm algorithm :
+         {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kGrouped}) {
+      const double once = probe.Once(algorithm);
+      if (k >= 0) seconds[std::string(NameOf(algorithm))].push_back(once);  // the first warms up
+    }
+  }
+  return seconds;
+}
+
 Status Run(const std::vector<std::string>& words) {
   HEDDLE_ASSIGN(const std::optional<LaunchedRank> launched,
                 FindLaunchedRank([](const char* name) { return std::getenv(name); }, 0));
@@ -83,8 +105,6 @@ Status Run(const std::vector<std::string>& words) {
                     "see its source");
   }
   const auto rank = static_cast<size_t>(launched->rank);
-  std::vector<size_t> bytes;
-  for (size_t k = 2; k < words.size(); ++k) bytes.push_back(std::stoul(words[k]));
   std::unique_ptr<Rendezvous> rendezvous;
   if (rank == 0) {
     HEDDLE_ASSIGN(rendezvous, HostRendezvous(launched->port));
@@ -98,16 +118,12 @@ Status Run(const std::vector<std::string>& words) {
   options.groups = {{}};
   for (int32_t r = 0; r < launched->ranks; ++r) options.groups[0].push_back(r);
   HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
-  Probe probe(*communicator, *kind, rank, bytes);
-  Json seconds = {{"ring", Json::array()}, {"grouped", Json::array()}};
-  for (int k = -1; k < std::stoi(words[1]); ++k) {
-    for (const CollectiveAlgorithm algorithm :
-         {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kGrouped}) {
-      const double once = probe.Once(algorithm);
-      if (k >= 0) seconds[std::string(NameOf(algorithm))].push_back(once);  // the first warms up
-    }
+  Json cases = Json::array();
+  for (size_t k = 2; k < words.size(); ++k) {
+    Probe probe(*communicator, *kind, rank, SizesOf(words[k]));
+    cases.push_back(TimesOf(probe, std::stoi(words[1])));
   }
-  if (rank == 0) fmt::print("{}\n", seconds.dump());
+  if (rank == 0) fmt::print("{}\n", cases.dump());
   return Ok();
 }
 

@@ -16,8 +16,8 @@ namespace heddle {
 namespace {
 
 const std::string kHeddle = HEDDLE_BINARY;
-constexpr double kLatency =
-    200e-6;  // of a link: what Gloo's messages take, with the others at work
+constexpr double kLatency = 500e-6;  // of a link: what Gloo's messages take with others at work
+constexpr double kBandwidth = 5e6;   // bytes a second: 40 Mbit/s
 
 struct Bed {
   std::string name;
@@ -25,32 +25,31 @@ struct Bed {
   std::string model;
   int batch = 8;
   std::vector<std::string> strategies;
-  bool real = false;  // the arithmetic as it is: nothing is paced
 };
 
-// Devices of 0.8 and 0.4 GFLOP/s: their modelled time is many times what the arithmetic takes here.
-std::vector<StarNode> Unequal(int fast, int slow, double bytes_per_second) {
-  constexpr double kFast = 0.8e9, kSlow = 0.4e9, kMemory = 100e9;
-  std::vector<StarNode> nodes(static_cast<size_t>(fast), {kFast, bytes_per_second, kMemory});
-  nodes.resize(static_cast<size_t>(fast + slow), {kSlow, bytes_per_second, kMemory});
+// Devices of 0.4 and 0.2 GFLOP/s: their modelled time is many times what the arithmetic takes here.
+std::vector<StarNode> Unequal(int fast, int slow) {
+  constexpr double kFast = 0.4e9, kSlow = 0.2e9, kMemory = 100e9;
+  std::vector<StarNode> nodes(static_cast<size_t>(fast), {kFast, kBandwidth, kMemory});
+  nodes.resize(static_cast<size_t>(fast + slow), {kSlow, kBandwidth, kMemory});
   return nodes;
 }
 
 const std::vector<std::string> kAll = {
-    "pipeline", "dp",      "dp-proportional", "zero", "gpipe", "1f1b", "interleaved", "pipedream",
-    "dapple",   "hetpipe", "tensor-parallel", "spmd", "async", "local"};
+    "pipeline",  "dp",     "dp-proportional", "zero",  "gpipe", "1f1b",  "interleaved",
+    "pipedream", "dapple", "hetpipe",         "zb-h1", "spmd",  "async", "local"};
 
 std::vector<Bed> Beds(bool quick) {
-  const std::string gpt = "tiny-gpt?layers=8&tied=0";
-  const std::string mlp = "mlp?layers=6&inputs=512&hidden=512&outputs=64";
+  const std::string gpt = "tiny-gpt?layers=8&hidden=32&seq=32&tied=0";
+  const std::string mlp = "mlp?layers=8&inputs=256&hidden=256&outputs=64";
   std::vector<Bed> beds;
-  beds.push_back({"4 hosts, two half as fast, 100 Mbit/s", Unequal(2, 2, 12.5e6), gpt, 8, kAll});
+  beds.push_back({"4 hosts, two half as fast, 40 Mbit/s", Unequal(2, 2), gpt, 16, kAll});
   if (quick) {
     beds[0].strategies = {"pipeline", "dp-proportional", "1f1b", "spmd", "async", "local"};
     return beds;
   }
-  beds.push_back({"4 hosts, two half as fast, 100 Mbit/s", Unequal(2, 2, 12.5e6), mlp, 64, kAll});
-  beds.push_back({"8 hosts, four half as fast, 100 Mbit/s", Unequal(4, 4, 12.5e6), gpt, 16, kAll});
+  beds.push_back({"4 hosts, two half as fast, 40 Mbit/s", Unequal(2, 2), mlp, 64, kAll});
+  beds.push_back({"8 hosts, four half as fast, 40 Mbit/s", Unequal(4, 4), gpt, 32, kAll});
   return beds;
 }
 
@@ -82,11 +81,11 @@ Row PlanRow(const Bed& bed, const std::string& strategy, const std::string& fold
   return row;
 }
 
-void RunOnce(const ShapedHosts& hosts, const Bed& bed, const TestbedOptions& options, Row& row) {
+void RunOnce(const ShapedHosts& hosts, const TestbedOptions& options, Row& row) {
   const std::string directory = options.folder + "/run";
   const std::string command =
-      fmt::format("{} run {}{} --steps {} --validation 0 --json --dir {}", kHeddle, row.plan,
-                  bed.real ? "" : " --emulate", options.quick ? 8 : 16, directory);
+      fmt::format("{} run {} --emulate --dilate {} --steps {} --validation 0 --json --dir {}",
+                  kHeddle, row.plan, options.dilate, options.quick ? 8 : 12, directory);
   const std::string output =
       OutputOf("rm -rf " + directory + "; " + hosts.OnEach(command, row.ranks, NextPort()));
   const Result<Json> json = ParseJson(output, "heddle run");
@@ -119,7 +118,7 @@ void PrintBed(const ShapedHosts& hosts, const Bed& bed, const TestbedOptions& op
   if (!MakeDirectories(folder).ok()) return;
   if (!WriteFile(folder + "/cluster.toml", StarClusterText(bed.nodes, kLatency)).ok()) return;
   for (size_t k = 0; k < bed.nodes.size(); ++k) {
-    hosts.Shape(static_cast<int>(k), bed.nodes[k].bytes_per_second);
+    hosts.Shape(static_cast<int>(k), bed.nodes[k].bytes_per_second / options.dilate);
   }
   std::vector<Row> rows;
   for (const std::string& strategy : bed.strategies) {
@@ -128,15 +127,15 @@ void PrintBed(const ShapedHosts& hosts, const Bed& bed, const TestbedOptions& op
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     for (size_t k = 0; k < rows.size(); ++k) {
       Row& row = rows[repetition % 2 == 0 ? k : rows.size() - 1 - k];
-      if (row.failure.empty()) RunOnce(hosts, bed, options, row);
+      if (row.failure.empty()) RunOnce(hosts, options, row);
     }
   }
   fmt::print(
-      "{}: `{}`, a batch of {}. {} repetition(s).\n\n"
+      "{}: `{}`, a batch of {}. Time {} times slower, {} repetition(s).\n\n"
       "| strategy | devices | simulated ms | measured ms | measured / simulated | time of "
       "pipeline's, "
       "simulated | measured | deadlines missed |\n|---|---|---|---|---|---|---|---|\n",
-      bed.name, bed.model, bed.batch, options.repetitions);
+      bed.name, bed.model, bed.batch, options.dilate, options.repetitions);
   for (const Row& row : rows) PrintRow(row, rows[0]);
   fmt::print("\n");
 }

@@ -10,6 +10,7 @@ namespace heddle {
 struct TestbedOptions {
   bool quick = false;
   int repetitions = 5;
+  double dilate = 1;  // plans: devices and links so many times slower, for a busy machine
   std::string folder = "/tmp/heddle-testbed";
 };
 

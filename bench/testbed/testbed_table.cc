@@ -1,7 +1,10 @@
 // Plans and collectives in real processes over shaped links between network namespaces (for root):
 // measured times beside the simulated ones. Prints the tables of docs/results-testbed.md.
 //
-//   heddle_testbed_table [--quick] [--repetitions N] [--only collectives|plans]
+//   heddle_testbed_table [--quick] [--repetitions N] [--dilate X] [--only collectives|plans]
+//
+// --dilate makes devices and links of the plans' tables slower by a factor, for a busy machine;
+// what is printed is of the modelled time.
 
 #include <fmt/format.h>
 
@@ -32,10 +35,13 @@ int Main(const std::vector<std::string>& words) {
       options.repetitions = 1;
     } else if (words[k] == "--repetitions" && more) {
       options.repetitions = std::max(1, std::atoi(words[++k].c_str()));
+    } else if (words[k] == "--dilate" && more) {
+      options.dilate = std::max(1.0, std::atof(words[++k].c_str()));
     } else if (words[k] == "--only" && more) {
       only = words[++k];
     } else {
-      fmt::print(stderr, "usage: [--quick] [--repetitions N] [--only collectives|plans]\n");
+      fmt::print(stderr,
+                 "usage: [--quick] [--repetitions N] [--dilate X] [--only collectives|plans]\n");
       return 2;
     }
   }

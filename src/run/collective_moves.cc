@@ -11,7 +11,7 @@ using Sizes = std::span<const size_t>;
 
 // A chain passes pieces on as they come: few enough that their number costs little, so many that
 // waiting for a whole piece at every hop is short beside the exchange. Of whole elements.
-constexpr size_t kPieces = 64, kLeastPiece = 32 << 10, kElements = 64;
+constexpr size_t kPieces = 64, kLeastPiece = 8 << 10, kElements = 64;
 
 size_t PieceBytes(Sizes sizes) {
   const size_t sum = std::accumulate(sizes.begin(), sizes.end(), size_t{0});

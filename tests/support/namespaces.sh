@@ -8,10 +8,13 @@ set -uo pipefail
 
 readonly verb=$1 tag=$2
 
-shape() {  # shape HOST RATE
-  # What passes at once must be little beside a message.
-  tc qdisc replace dev "${tag}v$1" root tbf rate "$2" burst 64kb latency 50ms &&
-    ip netns exec "${tag}n$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 50ms
+shape() {  # shape HOST BITS
+  # What passes at once is a millisecond's worth: little beside a message.
+  local burst=$(( $2 / 8000 < 4000 ? 4000 : $2 / 8000 ))
+  local filter="tbf rate ${2}bit burst $burst latency 50ms"
+  # shellcheck disable=SC2086
+  tc qdisc replace dev "${tag}v$1" root $filter &&
+    ip netns exec "${tag}n$1" tc qdisc replace dev eth0 root $filter
 }
 
 case $verb in
@@ -28,11 +31,11 @@ case $verb in
       ip -n "${tag}n$k" link set lo up
       ip -n "${tag}n$k" addr add "10.77.0.$((k + 1))/24" dev eth0
       ip -n "${tag}n$k" link set eth0 up
-      shape "$k" 400mbit || exit 77
+      shape "$k" 400000000 || exit 77
     done
     ;;
   shape)
-    shape "$3" "${4}bit"
+    shape "$3" "$4"
     ;;
   remove)
     for (( k = 0; k < ${3:-4}; ++k )); do ip netns del "${tag}n$k"; done
