@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "shaped/shaped_hosts.h"
+#include "shaped/star_cluster.h"
 #include "shell.h"
 
 #ifdef HEDDLE_BINARY
@@ -68,32 +70,17 @@ void BM_TwoWorkers(benchmark::State& state, const std::string& strategy) {
 void BM_ShapedHosts(benchmark::State& state, const std::string& strategy, const std::string& model,
                     int batch) {
   const Json& machine = Profiled(model, std::to_string(batch / 4));
-  constexpr double kGoodput = 400e6 / 8 * 1448 / 1514;  // Ethernet's and TCP's headers
-  std::string cluster = "schema = \"heddle.cluster/1\"\n[device_type.cpu]\nflops = \"" +
-                        std::to_string(machine["flops_per_second"].get<double>() / 1e9) +
-                        " GFLOP/s\"\nmemory = \"4 GiB\"\nmemory_bandwidth = \"10 GB/s\"\n" +
-                        "launch = \"2 us\"\nmessage_bandwidth = \"" +
-                        std::to_string(machine["message_bytes_per_second"].get<double>() / 2e9) +
-                        " GB/s\"\n[[switch]]\nname = \"bridge\"\n";
-  for (const char* host : {"a", "b", "c", "d"}) {
-    cluster += std::string("[[node]]\nname = \"") + host +
-               "\"\ndevices = [{ type = \"cpu\" }]\n[[link]]\nbetween = [\"" + host +
-               "\", \"bridge\"]\nbandwidth = \"" + std::to_string(kGoodput / 1e6) +
-               " MB/s\"\nlatency = \"50 us\"\n";
-  }
+  constexpr double kBandwidth = 400e6 / 8 * 1448 / 1514;  // of the hosts as they are made
+  constexpr int kHosts = 4;
+  const StarNode node{machine["flops_per_second"].get<double>(), kBandwidth, 10e9,
+                      machine["message_bytes_per_second"].get<double>() / 2};
+  const std::string cluster = StarClusterText(std::vector<StarNode>(kHosts, node), 50e-6);
   if (!WriteFile(kFolder + "/cluster.toml", cluster).ok()) return;
   Plan(model, strategy, batch);
-  const std::string script =
-      "bash " + std::string(HEDDLE_SOURCE_DIR) + "/tests/support/namespaces.sh ";
-  OutputOf(script + "make hdb 2> /dev/null");
-  std::string line = "export WORLD_SIZE=4 MASTER_ADDR=10.77.0.1 MASTER_PORT=29478;";
-  for (int rank = 3; rank >= 0; --rank) {
-    const std::string number = std::to_string(rank);
-    line += " RANK=" + number + " ip netns exec hdbn" + number + " " + kRun +
-            (rank > 0 ? " > /dev/null 2>&1 &" : " 2> /dev/null");
+  const ShapedHosts hosts("hdb", kHosts);
+  for (auto _ : state) {
+    Report(state, OutputOf("rm -rf " + kFolder + "/run; " + hosts.OnEach(kRun, kHosts, 29478)));
   }
-  for (auto _ : state) Report(state, OutputOf("rm -rf " + kFolder + "/run; " + line + "; wait"));
-  OutputOf(script + "remove hdb 2> /dev/null");
 }
 
 const char* const kLargeWeights = "mlp?layers=8&hidden=1024&inputs=1024";

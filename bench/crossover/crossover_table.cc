@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "base/json_field.h"
 #include "crossover/pair.h"
 #include "run/share/share_config.h"
+#include "shaped/shaped_hosts.h"
 #include "shell.h"
 
 namespace heddle {
@@ -29,9 +31,10 @@ namespace {
 const std::string kFolder = "/tmp/heddle-crossover-bench";
 const std::string kWorker = HEDDLE_WORKER;
 constexpr double kPacedDilation = 4;
+constexpr char kHosts[] = "hdx";
 
 struct Options {
-  bool shaped = false;
+  const ShapedHosts* hosts = nullptr;  // null: links are paced
   int repetitions = 5;
   int64_t steps = 25;
   std::string only;
@@ -87,7 +90,7 @@ Result<Json> Share(const Row& row, const PairFiles& files, const Options& option
   config.emulate = row.emulated;
   config.pin = !row.emulated;
   config.dilate = row.paced ? kPacedDilation : 1;
-  config.namespaces = options.shaped && !row.paced ? "hdx" : "";
+  config.namespaces = options.hosts != nullptr && !row.paced ? kHosts : "";
   for (int k = 0; k < row.jobs; ++k) {
     ShareJobConfig job;
     job.name = fmt::format("job{}", k);
@@ -143,20 +146,14 @@ bool Measure(const Row& row, const PairFiles& files, const Options& options, boo
 }
 
 // The links of all namespaces carry a step's bytes in its modelled time.
-void ShapeLinks(const PairFiles& files, int ranks) {
-  // Ethernet's and TCP's headers come on top.
-  const double bits = 8 * files.network_bytes / files.network * 1514 / 1448;
-  for (int k = 0; k < ranks; ++k) {
-    const std::string rate = fmt::format("rate {:.0f}bit burst 64kb latency 50ms", bits);
-    OutputOf(fmt::format("tc qdisc replace dev hdxv{} root tbf {}", k, rate));
-    OutputOf(fmt::format("ip netns exec hdxn{} tc qdisc replace dev eth0 root tbf {}", k, rate));
-  }
+void ShapeLinks(const ShapedHosts& hosts, const PairFiles& files, int ranks) {
+  for (int k = 0; k < ranks; ++k) hosts.Shape(k, files.network_bytes / files.network);
 }
 
 // Seconds that a job really computes in a step, with a network that takes next to nothing.
 double RealStep(Row row, const PairFiles& files, Options options) {
   row.jobs = 1;
-  options.shaped = false;
+  options.hosts = nullptr;
   const Result<Json> ran = Share(row, files, options, false, ShareManner::kTurns);
   return ran.ok() ? ran.value().value("measured_period_seconds", 0.0) : 0;
 }
@@ -164,7 +161,7 @@ double RealStep(Row row, const PairFiles& files, Options options) {
 Measured MeasureRow(const Row& row, const Options& options) {
   PairFiles files = MakePair(kFolder + "/plans", row.shape);
   if (!row.emulated) files.network = RealStep(row, files, options) / row.shape.compute_per_network;
-  if (options.shaped && !row.paced) ShapeLinks(files, row.shape.ranks);
+  if (options.hosts != nullptr && !row.paced) ShapeLinks(*options.hosts, files, row.shape.ranks);
   Measured measured;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     std::vector<std::pair<bool, ShareManner>> ways = {{false, ShareManner::kTurns},
@@ -230,11 +227,6 @@ std::vector<Row> Rows() {
   return rows;
 }
 
-bool MakeNamespaces() {
-  return std::system(("bash " HEDDLE_SOURCE_DIR "/tests/support/namespaces.sh make hdx"
-                      " > /dev/null 2>&1")) == 0;
-}
-
 int Main(const std::vector<std::string>& words) {
   Options options;
   bool paced = false;
@@ -257,19 +249,19 @@ int Main(const std::vector<std::string>& words) {
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   if (!MakeDirectories(kFolder).ok()) return 1;
-  options.shaped = !paced && MakeNamespaces();
+  std::optional<ShapedHosts> hosts;
+  if (!paced) hosts.emplace(kHosts, 4);
+  if (hosts && hosts->made()) options.hosts = &*hosts;
   fmt::print(
       "Milliseconds of one step of every job. Links: {}. {} repetitions.\n\n"
       "| compute:network | jobs × ranks | alone | alone, overlapped | together | together, "
       "overlapped | turns | turns, overlapped | T* | turns over T* | gain | gain over overlapped | "
       "parameters | missed |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-      options.shaped ? "shaped, between network namespaces" : "paced", options.repetitions);
+      options.hosts != nullptr ? "shaped, between network namespaces" : "paced",
+      options.repetitions);
   for (const Row& row : Rows()) {
     if (!options.only.empty() && row.shape.name != options.only) continue;
     PrintRow(row, MeasureRow(row, options));
-  }
-  if (options.shaped) {
-    OutputOf("bash " HEDDLE_SOURCE_DIR "/tests/support/namespaces.sh remove hdx 2> /dev/null");
   }
   return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "shaped/star_cluster.h"
 #include "shell.h"
 
 namespace heddle {
@@ -13,17 +14,8 @@ const std::string kHeddle = HEDDLE_BINARY;
 constexpr double kInstant = 1e15;  // bytes a second
 
 std::string ClusterText(int nodes, double flops, double bytes_per_second, double latency) {
-  std::string text = fmt::format(
-      "schema = \"heddle.cluster/1\"\n[device_type.x]\nflops = \"{:.6f} GFLOP/s\"\n"
-      "memory = \"16 GiB\"\nmemory_bandwidth = \"{:.6f} GB/s\"\n[[switch]]\nname = \"s\"\n",
-      flops / 1e9, flops / 1e9);
-  for (int k = 0; k < nodes; ++k) {
-    text += fmt::format(
-        "[[node]]\nname = \"n{}\"\ndevices = [{{ type = \"x\" }}]\n[[link]]\nbetween = [\"n{}\", "
-        "\"s\"]\nbandwidth = \"{:.6f} MB/s\"\nlatency = \"{:.3f} us\"\n",
-        k, k, bytes_per_second / 1e6, latency * 1e6);
-  }
-  return text;
+  return StarClusterText(
+      std::vector<StarNode>(static_cast<size_t>(nodes), {flops, bytes_per_second}), latency);
 }
 
 // Seconds of a step.

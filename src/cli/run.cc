@@ -128,8 +128,10 @@ void AddDevices(CLI::App* command, Flags& flags) {
                          "When a device is lost: plan again without it, and go on from the last "
                          "checkpoint"),
        "elastic");
-  note(command->add_flag("--emulate", config.emulate,
-                         "Pace arithmetic and messages to the plan's cluster; devices are threads"),
+  note(command->add_flag(
+           "--emulate", config.emulate,
+           "Pace arithmetic and messages to the plan's cluster; devices are threads. Under a "
+           "launcher: pace arithmetic only, messages take the real links"),
        "emulate");
   note(command->add_option("--dilate", config.dilate, "With --emulate: how much slower time goes"),
        "dilate");

@@ -150,29 +150,59 @@ void TreeCollective(const CollectiveRequest& request, CommPhases& phases) {
   HEDDLE_CHECK(false);
 }
 
-// All-gather as one pipelined chain broadcast per member with a block, each of exactly its own
-// size; reduce-scatter as one pipelined chain reduction to each. All pieces share the ring:
-//   sum over members with b_i > 0 of (p-1) alpha, plus max over wires (bytes / bandwidth),
-// where the hop from rank h to h+1 carries every block but the one whose chain does not take
-// it: that of h+1 in an all-gather (it starts there), that of h in a reduce-scatter (it ends
-// there).
-void GroupedBlocks(const CollectiveRequest& request, CommPhases& phases) {
+namespace {
+
+// One pipelined chain broadcast per member with a block, all sharing the ring: the hop from rank h
+// to h+1 carries every block but that of h+1, whose chain starts there.
+void GroupedAllGather(const CollectiveRequest& request, CommPhases& phases) {
   const size_t size = request.group.size();
-  const bool gather = request.kind == CollectiveKind::kAllGather;
   const Bytes sum = std::accumulate(request.sizes.begin(), request.sizes.end(), Bytes{0});
   std::vector<Message> hops = RingHops(request.group, 0);
   Seconds around;
   for (size_t h = 0; h < size; ++h) {
-    hops[h].bytes = AsDouble(sum - request.sizes[gather ? (h + 1) % size : h]);
+    hops[h].bytes = AsDouble(sum - request.sizes[(h + 1) % size]);
     around += phases.LatencyBetween(hops[h].from, hops[h].to);
   }
   Seconds latency;
   for (size_t i = 0; i < size; ++i) {
     if (request.sizes[i].value == 0) continue;
-    const Message& left_out = hops[gather ? (i + size - 1) % size : i];
+    const Message& left_out = hops[(i + size - 1) % size];
     latency += around - phases.LatencyBetween(left_out.from, left_out.to);
   }
   phases.AddPipelined(hops, latency);
+}
+
+// One pipelined chain reduction per member with a block, in the order of ranks, so that everyone's
+// sums are the same to the bit: from rank 0 to the last, which sends each sum to its owner. Of two
+// members, the other sends its part to the owner.
+void GroupedReduceScatter(const CollectiveRequest& request, CommPhases& phases) {
+  const size_t last = request.group.size() - 1;
+  const Bytes sum = std::accumulate(request.sizes.begin(), request.sizes.end(), Bytes{0});
+  std::vector<Message> hops;
+  Seconds along;
+  for (size_t h = 0; h < last && last > 1; ++h) {
+    hops.push_back({request.group[h], request.group[h + 1], AsDouble(sum)});
+    along += phases.LatencyBetween(hops.back().from, hops.back().to);
+  }
+  Seconds latency;
+  for (size_t i = 0; i <= last; ++i) {
+    if (request.sizes[i].value == 0) continue;
+    latency += along;
+    if (i == last && last > 1) continue;
+    const DeviceId from = request.group[last > 1 ? last : 1 - i];
+    hops.push_back({from, request.group[i], AsDouble(request.sizes[i])});
+    latency += phases.LatencyBetween(from, request.group[i]);
+  }
+  phases.AddPipelined(hops, latency);
+}
+
+}  // namespace
+
+// Chains, each of exactly its own block's size:
+//   sum over members with b_i > 0 of (p-1) alpha, plus max over wires (bytes / bandwidth).
+void GroupedBlocks(const CollectiveRequest& request, CommPhases& phases) {
+  if (request.kind == CollectiveKind::kAllGather) return GroupedAllGather(request, phases);
+  GroupedReduceScatter(request, phases);
 }
 
 }  // namespace heddle

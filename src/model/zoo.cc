@@ -72,6 +72,7 @@ void AddSmallSizes(std::vector<ZooEntry>& entries) {
       {WriteVgg19, {{"image", 32}, {"width", 2}, {"hidden", 8}, {"classes", 5}}},
       {WriteResnet, {{"image", 65}, {"width", 2}, {"classes", 5}}},
       {WriteInception, {{"image", 139}, {"width", 1}, {"classes", 5}}},
+      {WriteBridge, {{"image", 6}, {"width", 4}, {"channels", 2}, {"classes", 5}}},
       {WriteVit, {{"hidden", 16}, {"heads", 2}, {"image", 12}, {"patch", 4}, {"classes", 5}}},
   };
   for (ZooEntry& entry : entries) {
@@ -107,6 +108,10 @@ std::vector<ZooEntry> MakeEntries() {
        "Inception-V3: branching modules, no auxiliary classifier",
        WriteInception,
        {{"image", 299}, {"classes", 1000}, {"width", 32}, {"dropout", 50}}},
+      {"bridge",
+       "convolutions, a linear layer over the whole map, convolutions",
+       WriteBridge,
+       {{"image", 32}, {"classes", 10}, {"width", 64}, {"channels", 2}, {"layers", 4}}},
       {"transformer",
        "encoder and decoder with one shared table",
        WriteTransformer,

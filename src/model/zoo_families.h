@@ -29,6 +29,9 @@ Status WriteResnet(GraphBuilder& builder, const ModelParameters& parameters);
 // image, classes, width, dropout
 Status WriteInception(GraphBuilder& builder, const ModelParameters& parameters);
 
+// layers (on each side), image, classes, width, channels (of the map that the bridge connects)
+Status WriteBridge(GraphBuilder& builder, const ModelParameters& parameters);
+
 // layers, hidden, heads, image, patch, classes, dropout
 Status WriteVit(GraphBuilder& builder, const ModelParameters& parameters);
 

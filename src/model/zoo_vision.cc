@@ -121,6 +121,37 @@ Status WriteResnet(GraphBuilder& g, const ModelParameters& p) {
   return Ok();
 }
 
+// Convolutions, one linear layer that connects every place of the map with every other, and
+// convolutions again: the plain form of what joins the two halves of a context encoder (Pathak et
+// al. 2016), here with a classifier.
+Status WriteBridge(GraphBuilder& g, const ModelParameters& p) {
+  const ImageInputs inputs = Inputs(g, p);
+  const auto convolve = [&](const std::string& name, TensorId x, int64_t out) {
+    g.BeginLayer(name);
+    x = Convolve(g, name, x, out, {3, 3, 1, 1, 1});
+    x = g.BiasAdd(name + ".add", "bcyx,c->bcyx", x, g.Parameter(name + ".bias", {out}, 0, 0));
+    return g.Relu(name + ".relu", x);
+  };
+  const int64_t image = p.at("image"), channels = p.at("channels");
+  TensorId x = inputs.x;
+  for (int64_t k = 0; k < p.at("layers"); ++k) {
+    x = convolve(fmt::format("before{}", k), x, p.at("width"));
+  }
+  x = convolve("narrow", x, channels);
+  g.BeginLayer("bridge");
+  x = Linear(g, "bridge", x, "bcyx,cyxdij->bdij", {channels, image, image, channels, image, image},
+             {channels, image, image}, HeDeviation(channels * image * image));
+  x = g.Relu("bridge.relu", x);
+  for (int64_t k = 0; k < p.at("layers"); ++k) {
+    x = convolve(fmt::format("after{}", k), x, p.at("width"));
+  }
+  g.BeginLayer("head");
+  x = g.Mean("head.mean", x);
+  x = Linear(g, "head.fc", x, "bk,kn->bn", {p.at("width"), p.at("classes")}, {p.at("classes")});
+  g.CrossEntropy("xent", x, inputs.targets);
+  return Ok();
+}
+
 // Dosovitskiy et al. 2021.
 Status WriteVit(GraphBuilder& g, const ModelParameters& p) {
   BlockOptions block;

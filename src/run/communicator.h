@@ -44,10 +44,12 @@ using TicketPtr = std::shared_ptr<Ticket>;
 // One member's part of a collective. Blocks are in rank order.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
-  int32_t group = 0;                                           // number in the Program
-  int32_t root = 0;                                            // broadcast: rank
-  DType dtype = DType::kF32;                                   // reductions
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;  // for those who model its time
+  int32_t group = 0;          // number in the Program
+  int32_t root = 0;           // broadcast: rank
+  DType dtype = DType::kF32;  // reductions
+  // Of an all-gather or a reduce-scatter: how it is executed (collective_moves.h). Of others: what
+  // those who model its time count with.
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   // all-reduce, broadcast: the buffers, in place; `out` is empty.
   // all-gather: one block in, a block from every member out.
   // reduce-scatter: a block for every member in, one out.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "run/collective_sizes.h"
 #include "run/rank_messages.h"
@@ -109,7 +110,9 @@ class PacedCommunicator final : public Communicator {
   }
 
  private:
-  bool Paced(int32_t tag) const { return tag < kFirstControlTag && emulation_.dilation() > 0; }
+  bool Paced(int32_t tag) const {
+    return tag < kFirstControlTag && emulation_.dilation() > 0 && !emulation_.devices_only();
+  }
   static TicketPtr Both(TicketPtr real, TicketPtr modelled) {
     return std::make_shared<BothTickets>(std::move(real), std::move(modelled));
   }
@@ -190,7 +193,8 @@ void Emulation::Loop() {
   prctl(PR_SET_TIMERSLACK, 1);
   std::unique_lock lock(mutex_);
   while (!ends_) {
-    const double next = network_->NextTime();
+    const double next =
+        devices_only() ? std::numeric_limits<double>::infinity() : network_->NextTime();
     if (dilation_ <= 0 || std::isinf(next)) {
       started_.wait(lock);
       continue;

@@ -7,8 +7,9 @@
 //   const auto communicator = emulation.Pace(device, real_communicator);
 //   emulation.SetDilation(40);          // until then nothing is paced
 //
-// Devices are threads of this process. Compute that takes longer than its modelled time misses its
-// deadline; such are counted.
+// Devices are threads of this process. Or, without a network model, this process is one of them and
+// its messages are real ones: only computes are paced. Compute that takes longer than its modelled
+// time misses its deadline; such are counted.
 #pragma once
 
 #include <atomic>
@@ -46,6 +47,7 @@ class Emulation {
   // Seconds by device and segment; bytes of buffers count `scale` times (the plan's type may be
   // smaller than the one computed in).
   // `message_seconds`: of a device's own time for each byte that it sends or receives.
+  // `network` may be null: messages are not paced.
   Emulation(std::vector<std::vector<double>> segment_seconds, std::vector<double> message_seconds,
             std::vector<size_t> group_sizes, std::unique_ptr<NetworkModel> network,
             double byte_scale);
@@ -54,6 +56,7 @@ class Emulation {
   // REQUIRES: nothing is in flight.
   void SetDilation(double dilation);
   double dilation() const { return dilation_; }
+  bool devices_only() const { return network_ == nullptr; }
   double ModelledSeconds(int32_t device, int32_t segment) const {
     return seconds_[static_cast<size_t>(device)][static_cast<size_t>(segment)];
   }

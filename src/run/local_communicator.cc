@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "run/member_blocks.h"
 #include "run/rank_order_sum.h"
 
 namespace heddle {
@@ -116,6 +117,22 @@ TicketPtr LocalExchange::PostCollective(int32_t device, CollectiveCall call) {
   return flag;
 }
 
+// Move by move, as processes would. Padding is not copied: there is no message to fill.
+void LocalExchange::ExchangeBlocks(const std::vector<Call>& calls) {
+  std::vector<std::vector<std::byte>> scratch(calls.size());
+  std::vector<MemberBlocks> members;
+  for (size_t rank = 0; rank < calls.size(); ++rank) {
+    members.emplace_back(calls[rank].call, rank, scratch[rank]);
+  }
+  for (const BlockMove& move : members[0].moves()) {
+    if (move.bytes > 0) {
+      std::memcpy(members[move.to].Target(move), members[move.from].Source(move), move.bytes);
+    }
+    members[move.to].Arrived(move);
+  }
+  for (MemberBlocks& member : members) member.Finish();
+}
+
 void LocalExchange::Perform(std::vector<Call>& calls) {
   const size_t members = calls.size();
   const CollectiveCall& first = calls[0].call;
@@ -140,16 +157,8 @@ void LocalExchange::Perform(std::vector<Call>& calls) {
       }
       break;
     case CollectiveKind::kAllGather:
-      for (const Call& call : calls) {
-        for (size_t r = 0; r < members; ++r) Copy(calls[r].call.in[0], call.call.out[r]);
-      }
-      break;
     case CollectiveKind::kReduceScatter:
-      for (size_t r = 0; r < members; ++r) {
-        std::vector<const Payload*> parts;
-        for (const Call& call : calls) parts.push_back(&call.call.in[r]);
-        Sum(first.dtype, parts, calls[r].call.out[0].data);
-      }
+      ExchangeBlocks(calls);
       break;
     case CollectiveKind::kAllToAll:
       for (size_t to = 0; to < members; ++to) {

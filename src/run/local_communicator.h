@@ -51,6 +51,7 @@ class LocalExchange {
   TicketPtr Post(int32_t from, int32_t to, int32_t tag, Payload payload, bool sends);
   TicketPtr PostCollective(int32_t device, CollectiveCall call);
   static void Perform(std::vector<Call>& calls);
+  static void ExchangeBlocks(const std::vector<Call>& calls);
 
   std::vector<std::vector<int32_t>> groups_;
   mutable std::mutex mutex_;

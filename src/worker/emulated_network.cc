@@ -55,17 +55,13 @@ class EmulatedNetwork final : public NetworkModel {
 
 }  // namespace
 
-Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const Program& program,
-                                               DType run_dtype) {
-  const Planning& planning = *loaded.planning;
-  const LinkModel links = planning.options.links;
-  if (links == LinkModel::kChannels) {
-    return BadInput("plan: links",
-                    "channels are an assumption, not a network: there is nothing to "
-                    "emulate",
-                    "plan with --links shared or exclusive");
-  }
-  const OpCost cost = planning.cost();
+namespace {
+
+Result<std::unique_ptr<Emulation>> MakeEmulation(const LoadedPlan& loaded, const Program& program,
+                                                 const std::vector<DeviceId>& devices,
+                                                 DType run_dtype,
+                                                 std::unique_ptr<NetworkModel> network) {
+  const OpCost cost = loaded.planning->cost();
   HEDDLE_ASSIGN(const SegmentSeconds modelled, CostSegments(program, *loaded.cluster, &cost));
   std::vector<std::vector<double>> seconds(program.devices.size());
   for (size_t d = 0; d < seconds.size(); ++d) {
@@ -73,7 +69,6 @@ Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const P
       seconds[d].push_back(modelled.Of(static_cast<int32_t>(d), static_cast<int32_t>(s)));
     }
   }
-  HEDDLE_ASSIGN(std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
   std::vector<double> message_seconds;
   for (const DeviceId id : devices) {
     message_seconds.push_back(loaded.cluster->type_of(id).MessageSeconds(1).value);
@@ -82,10 +77,30 @@ Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const P
   for (const Group& group : program.groups) group_sizes.push_back(group.devices.size());
   const double scale =
       static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
-  return std::make_unique<Emulation>(
-      std::move(seconds), std::move(message_seconds), std::move(group_sizes),
-      std::make_unique<EmulatedNetwork>(*loaded.cluster, program, std::move(devices), links),
-      scale);
+  return std::make_unique<Emulation>(std::move(seconds), std::move(message_seconds),
+                                     std::move(group_sizes), std::move(network), scale);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const Program& program,
+                                               DType run_dtype) {
+  const LinkModel links = loaded.planning->options.links;
+  if (links == LinkModel::kChannels) {
+    return BadInput("plan: links",
+                    "channels are an assumption, not a network: there is nothing to "
+                    "emulate",
+                    "plan with --links shared or exclusive");
+  }
+  HEDDLE_ASSIGN(const std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
+  return MakeEmulation(loaded, program, devices, run_dtype,
+                       std::make_unique<EmulatedNetwork>(*loaded.cluster, program, devices, links));
+}
+
+Result<std::unique_ptr<Emulation>> EmulateDevices(const LoadedPlan& loaded, const Program& program,
+                                                  DType run_dtype) {
+  HEDDLE_ASSIGN(const std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
+  return MakeEmulation(loaded, program, devices, run_dtype, nullptr);
 }
 
 }  // namespace heddle

@@ -76,6 +76,16 @@ Result<int> RunOnThreadsHere(Training training, const LoadedPlan& loaded, RunFro
   return front.Conclude(TrainOnThreads(training, front.listener()));
 }
 
+// One device whose computes are paced; the launcher's processes and links are the cluster.
+Result<int> RunPacedRank(Training training, const LoadedPlan& loaded, const LaunchedRank& launched,
+                         RunFront& front) {
+  HEDDLE_ASSIGN(const DType dtype, TrainedType(loaded.plan, training.config));
+  HEDDLE_ASSIGN(const std::unique_ptr<Emulation> emulation,
+                EmulateDevices(loaded, training.program, dtype));
+  training.emulation = emulation.get();
+  return RunLaunched(training, loaded, launched, front);
+}
+
 }  // namespace
 
 Result<int> RunCommand(const Words& words) {
@@ -89,19 +99,28 @@ Result<int> RunCommand(const Words& words) {
   const Plan& plan = both.loaded.plan;
   HEDDLE_RETURN_IF_ERROR(CheckProfile(request, plan));
   std::optional<LaunchedRank> launched;
-  if (!config.threads && !config.emulate) {
+  if (!config.threads) {
     HEDDLE_ASSIGN(launched, FindLaunchedRank([](const char* name) { return std::getenv(name); },
                                              config.port));
   }
+  // Inside a launcher's shell an emulation is by itself.
+  if (config.emulate && launched && launched->ranks == 1) launched.reset();
   if (!launched || launched->rank == 0) {
     for (const std::string& change : request.changes) Say("{}\n", change);
   }
   RunFront front(plan, as_json);
   if (config.emulate && IsProfileSpec(plan.model)) {
+    if (launched) {
+      return Error{ErrorKind::kUsage, launched->launcher,
+                   fmt::format("{} is a profile: it has no messages to send", plan.model),
+                   "emulate it in one process"};
+    }
     CatchInterrupts();
     return front.Conclude(RunProfiled(both.loaded, config, request.given, front.listener()));
   }
   HEDDLE_ASSIGN(Training training, PrepareTraining(plan, both.loaded.planning->graph, config));
+  if (launched && config.emulate)
+    return RunPacedRank(std::move(training), both.loaded, *launched, front);
   if (config.threads || config.emulate) {
     return RunOnThreadsHere(std::move(training), both.loaded, front);
   }

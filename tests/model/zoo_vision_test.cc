@@ -43,6 +43,18 @@ TEST(ZooVisionTest, PublishedMultiplyAdds) {
   ExpectMultiplyAdds("vit", 17.56e9);
 }
 
+// (channels · image²)² weights in one layer, few elsewhere.
+TEST(ZooVisionTest, TheBridgeIsMostOfIt) {
+  const Graph graph = Build("bridge");
+  int64_t bridge = 0;
+  for (const Parameter& parameter : graph.parameters()) {
+    const Tensor& tensor = graph.tensor(parameter.tensor);
+    if (tensor.name == "bridge.w") bridge = tensor.elements();
+  }
+  EXPECT_EQ(bridge, 2048 * 2048);
+  EXPECT_EQ(graph.parameter_count(), 4'422'732);
+}
+
 // Backward costs twice as much, but for the first layer, whose input has no gradient.
 TEST(ZooVisionTest, BackwardIsTwiceForward) {
   for (const char* spec : {"vgg19", "resnet152", "vit?layers=2"}) {

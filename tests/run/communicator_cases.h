@@ -126,6 +126,57 @@ TEST_P(CommunicatorTest, UnevenReduceScatter) {
   });
 }
 
+// Every algorithm gives the same bits, those of the sum in rank order: blocks of many pieces, of
+// one element and of none.
+TEST_P(CommunicatorTest, AlgorithmsGiveTheSameBits) {
+  const std::vector<size_t> counts = {30'000, 1, 0, 1234, 9000};
+  const auto value = [](size_t rank, size_t block, size_t k) {
+    return 1.0 / static_cast<double>(1 + 7 * rank + 3 * block + k % 1013) * (k % 3 == 0 ? -1e9 : 1);
+  };
+  for (const size_t members : {size_t{2}, size_t{3}, size_t{5}}) {
+    std::vector<int32_t> everyone;
+    for (size_t r = 0; r < members; ++r) everyone.push_back(static_cast<int32_t>(r));
+    OnDevices({everyone}, static_cast<int>(members), [&](int d, Communicator& communicator) {
+      const auto me = static_cast<size_t>(d);
+      std::vector<std::vector<double>> parts(members);
+      for (size_t block = 0; block < members; ++block) {
+        for (size_t k = 0; k < counts[block]; ++k) parts[block].push_back(value(me, block, k));
+      }
+      std::vector<double> expected(counts[me]);
+      for (size_t k = 0; k < counts[me]; ++k) {
+        expected[k] = value(0, me, k);
+        for (size_t r = 1; r < members; ++r) expected[k] += value(r, me, k);
+      }
+      for (const CollectiveAlgorithm algorithm :
+           {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
+            CollectiveAlgorithm::kHierarchical, CollectiveAlgorithm::kGrouped}) {
+        CollectiveCall scatter = Call(CollectiveKind::kReduceScatter, 0);
+        std::vector<double> sum(counts[me]);
+        scatter.algorithm = algorithm;
+        for (std::vector<double>& part : parts) scatter.in.push_back(Of(part));
+        scatter.out = {Of(sum)};
+        communicator.Collective(std::move(scatter))->Wait();
+        EXPECT_EQ(sum, expected) << NameOf(algorithm) << ", rank " << d << " of " << members;
+        CollectiveCall gather = Call(CollectiveKind::kAllGather, 0);
+        std::vector<std::vector<double>> all(members);
+        gather.algorithm = algorithm;
+        gather.in = {Of(parts[me])};
+        for (size_t r = 0; r < members; ++r) {
+          all[r].resize(counts[r]);
+          gather.out.push_back(Of(all[r]));
+        }
+        // A rank's own block is what it puts in.
+        communicator.Collective(std::move(gather))->Wait();
+        for (size_t r = 0; r < members; ++r) {
+          std::vector<double> theirs;
+          for (size_t k = 0; k < counts[r]; ++k) theirs.push_back(value(r, r, k));
+          EXPECT_EQ(all[r], theirs) << NameOf(algorithm) << ", rank " << d << " of " << members;
+        }
+      }
+    });
+  }
+}
+
 TEST_P(CommunicatorTest, AllToAllAndBroadcastInASubgroup) {
   OnDevices({{2, 0}}, 3, [](int d, Communicator& communicator) {
     if (d == 1) return;

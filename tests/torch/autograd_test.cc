@@ -159,6 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"vgg19?width=2&hidden=12&image=32&classes=5", Optimizer::kMomentum},
         Case{"resnet152?width=2&image=37&classes=5&blocks1=1&blocks2=2&blocks3=1&blocks4=1",
              Optimizer::kMomentum},
+        Case{"bridge?layers=1&width=3&channels=2&image=4&classes=5", Optimizer::kAdam},
         Case{"inception-v3?width=1&image=79&classes=5", Optimizer::kSgd, 0.1},
         Case{"tiny-moe?layers=2&hidden=16&heads=2&seq=8&vocab=19&every=1", Optimizer::kAdam},
         Case{"bert-moe?layers=2&hidden=16&heads=2&seq=8&vocab=19&experts=3&capacity=50",

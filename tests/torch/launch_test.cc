@@ -43,6 +43,32 @@ TEST(LaunchTest, Mpirun) {
   EXPECT_THAT(together.err, HasSubstr("mpirun: 4 processes meet at 127.0.0.1:"));
 }
 
+// Devices are paced, each in its process; messages are real ones, and the bits what they were.
+TEST(LaunchTest, EmulatedDevicesOverRealLinks) {
+  const ScratchFolder folder;
+  const std::string plan = PlanIn(folder, "plan.json", 8);
+  const Ran alone = RunHeddle("run " + plan + " --steps 5 --json --dir " + (folder / "alone"));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  std::string line =
+      "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(FreePort() + 14) +
+      ";";
+  for (int rank = 3; rank >= 0; --rank) {
+    line += " RANK=" + std::to_string(rank) + " " + HEDDLE_BINARY + " run " + plan +
+            " --emulate --steps 5 --json --dir " + (folder / "paced") +
+            (rank > 0 ? " > /dev/null &" : "");
+  }
+  const Ran paced = RunShell(line + "; code=$?; wait; exit $code");
+  ASSERT_EQ(paced.exit_code, 0) << paced.err;
+  const Json json = ParseJson(paced.out, "run").value();
+  EXPECT_EQ(HashIn(paced.out), HashIn(alone.out));
+  EXPECT_TRUE(json["emulated"]);
+  EXPECT_EQ(json["dilation"], 1);
+  EXPECT_THAT(paced.err, HasSubstr("devices are paced, messages are not"));
+  // Two steps are paced, in which each of four stages computes four microbatches forward and
+  // backward, and updates: more than one device's.
+  EXPECT_EQ(json["deadlines"], 2 * 4 * (2 * 4 + 1));
+}
+
 // Four nodes of a Slurm cluster that is all on this machine.
 class Slurm {
  public:

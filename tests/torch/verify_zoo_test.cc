@@ -24,6 +24,7 @@ std::vector<Family> Families() {
       {"vit", "vit?layers=3&hidden=16&heads=2&image=12&patch=4&classes=5&dropout=10"},
       {"vgg", "vgg19?width=2&hidden=8&image=32&classes=5"},
       {"resnet", "resnet152?width=2&image=33&classes=5&blocks1=1&blocks2=1&blocks3=1&blocks4=1"},
+      {"bridge", "bridge?layers=2&width=4&channels=2&image=5&classes=5"},
       {"inception", "inception-v3?width=1&image=139&classes=5"},
   };
 }

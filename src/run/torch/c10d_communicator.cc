@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "run/late_ticket.h"
+#include "run/member_blocks.h"
 #include "run/rank_order_sum.h"
 
 namespace heddle {
@@ -72,7 +73,7 @@ class WorkTicket final : public Ticket {
 };
 
 // One group's process group and the thread that runs its collectives one after the other.
-class GroupRunner {
+class GroupRunner final : private PeerLink {
  public:
   GroupRunner(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
               const c10::intrusive_ptr<Gloo::Options>& options, bool native)
@@ -82,7 +83,7 @@ class GroupRunner {
         gloo_(c10::make_intrusive<Gloo>(store, rank, size, options)),
         thread_([this] { Loop(); }) {}
 
-  ~GroupRunner() {
+  ~GroupRunner() override {
     {
       const std::lock_guard lock(mutex_);
       ends_ = true;
@@ -143,6 +144,24 @@ class GroupRunner {
       if (receives) receives->wait(kForever);
       if (sends) sends->wait(kForever);
     }
+  }
+
+  TicketPtr Send(size_t rank, std::byte* data, size_t bytes) override {
+    return Ticketed(data, bytes, [&](std::vector<at::Tensor>& memory) {
+      return gloo_->send(memory, static_cast<int>(rank), 0);
+    });
+  }
+  TicketPtr Receive(size_t rank, std::byte* data, size_t bytes) override {
+    return Ticketed(data, bytes, [&](std::vector<at::Tensor>& memory) {
+      return gloo_->recv(memory, static_cast<int>(rank), 0);
+    });
+  }
+  template <class Post>
+  static TicketPtr Ticketed(std::byte* data, size_t bytes, const Post& post) {
+    std::vector<at::Tensor> memory = {
+        at::from_blob(data, {static_cast<int64_t>(bytes)}, at::kByte)};
+    auto work = post(memory);
+    return std::make_shared<WorkTicket>(std::move(work), std::move(memory));
   }
 
   // Both ends know when there is nothing to send.
@@ -264,19 +283,9 @@ class GroupRunner {
         gloo_->broadcast(packed, options)->wait();
         return Unpack(packed[0], call.in);
       }
-      case CollectiveKind::kAllGather: {
-        const Block mine = BlocksOf(call.in)[0];
-        return Exchange(std::vector<Block>(size_, mine), BlocksOf(call.out));
-      }
-      case CollectiveKind::kReduceScatter: {
-        const Block mine = BlocksOf(call.out)[0];
-        Resize(parts_, size_ * mine.bytes);
-        const std::vector<Block> parts = BlocksIn(parts_, size_, mine.bytes);
-        Exchange(BlocksOf(call.in), parts);
-        Sum(parts, call.dtype);
-        if (mine.bytes > 0) std::memcpy(mine.data, parts[0].data, mine.bytes);
-        return;
-      }
+      case CollectiveKind::kAllGather:
+      case CollectiveKind::kReduceScatter:
+        return ExchangeBlocksWith(*this, call, rank_, scratch_);
       case CollectiveKind::kAllToAll:
         return Exchange(BlocksOf(call.in), BlocksOf(call.out));
     }
@@ -287,6 +296,7 @@ class GroupRunner {
   size_t rank_, size_;
   bool native_;
   at::Tensor window_, parts_;  // memory that is used again
+  std::vector<std::byte> scratch_;
   c10::intrusive_ptr<Gloo> gloo_;
   std::mutex mutex_;
   std::condition_variable changed_;

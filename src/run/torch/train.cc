@@ -239,6 +239,8 @@ class RankTrainer {
     // Nobody computes between two orders: the pace may change.
     if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
     order = FromBytes<Order>(messages_.FromFirst(ToBytes(std::vector<Order>{order})))[0];
+    // Another process has an emulation of its own.
+    if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
     outcome_.interrupted = order.interrupted;
     return order;
   }
@@ -304,13 +306,18 @@ class RankTrainer {
     const double body = plan_.estimate.iteration_seconds;
     const double step = body / static_cast<double>(per_body_);
     const double cores = std::max(1U, std::thread::hardware_concurrency());
-    dilation_ =
-        config_.dilate > 0
-            ? config_.dilate
-            : std::max({kRoom * most, kLeastSeconds / step, kRoom * all_work / cores / body});
+    const double fitting =
+        std::max({kRoom * most, kLeastSeconds / step, kRoom * all_work / cores / body});
+    const double links_are_real = 1;  // and do not go slower
+    dilation_ = config_.dilate > 0           ? config_.dilate
+                : emulation_->devices_only() ? links_are_real
+                                             : fitting;
     seconds_.clear();
     listener_.note(
-        fmt::format("time goes {:.3g} times slower, so that real work fits in", dilation_));
+        emulation_->devices_only()
+            ? fmt::format("devices are paced, messages are not; time goes {:.3g} times slower",
+                          dilation_)
+            : fmt::format("time goes {:.3g} times slower, so that real work fits in", dilation_));
   }
 
   void TellFirst() {
@@ -471,6 +478,7 @@ class RankTrainer {
       const auto events = FromBytes<TimelineEvent>(bytes);
       outcome_.timeline.events.insert(outcome_.timeline.events.end(), events.begin(), events.end());
     }
+    if (emulation_ != nullptr) CountDeadlines();
     messages_.FromFirst({});  // nobody leaves before the first rank has everything
     if (!messages_.is_first()) return std::move(outcome_);
     SortByStart(outcome_.timeline);
@@ -484,12 +492,22 @@ class RankTrainer {
     return std::move(outcome_);
   }
 
+  // Of all devices: threads share an emulation, processes have one each.
+  void CountDeadlines() {
+    const bool mine = emulation_->devices_only() || messages_.is_first();
+    const std::vector<int64_t> counts = {mine ? emulation_->deadlines() : 0,
+                                         mine ? emulation_->missed() : 0};
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(counts))) {
+      const std::vector<int64_t> theirs = FromBytes<int64_t>(bytes);
+      outcome_.deadlines += theirs[0];
+      outcome_.missed += theirs[1];
+    }
+  }
+
   // In modelled seconds.
   void DescribeEmulation() {
     outcome_.emulated = true;
     outcome_.dilation = dilation_;
-    outcome_.deadlines = emulation_->deadlines();
-    outcome_.missed = emulation_->missed();
     outcome_.measured_iteration_seconds /= dilation_;
     outcome_.timeline.source = "emulated";
     for (TimelineEvent& event : outcome_.timeline.events) {

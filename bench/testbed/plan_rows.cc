@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json_field.h"
+#include "shaped/star_cluster.h"
+#include "shell.h"
+#include "testbed/spread.h"
+#include "testbed/testbed.h"
+
+namespace heddle {
+namespace {
+
+const std::string kHeddle = HEDDLE_BINARY;
+constexpr double kLatency = 500e-6;  // of a link: what Gloo's messages take with others at work
+constexpr double kBandwidth = 5e6;   // bytes a second: 40 Mbit/s
+
+struct Bed {
+  std::string name;
+  std::vector<StarNode> nodes;
+  std::string model;
+  int batch = 8;
+  std::vector<std::string> strategies;
+};
+
+// Devices of 0.4 and 0.2 GFLOP/s: their modelled time is many times what the arithmetic takes here.
+std::vector<StarNode> Unequal(int fast, int slow) {
+  constexpr double kFast = 0.4e9, kSlow = 0.2e9, kMemory = 100e9;
+  std::vector<StarNode> nodes(static_cast<size_t>(fast), {kFast, kBandwidth, kMemory});
+  nodes.resize(static_cast<size_t>(fast + slow), {kSlow, kBandwidth, kMemory});
+  return nodes;
+}
+
+const std::vector<std::string> kAll = {
+    "pipeline",  "dp",     "dp-proportional", "zero",  "gpipe", "1f1b",  "interleaved",
+    "pipedream", "dapple", "hetpipe",         "zb-h1", "spmd",  "async", "local"};
+
+std::vector<Bed> Beds(bool quick) {
+  const std::string gpt = "tiny-gpt?layers=8&hidden=32&seq=32&tied=0";
+  const std::string mlp = "mlp?layers=8&inputs=256&hidden=256&outputs=64";
+  std::vector<Bed> beds;
+  beds.push_back({"4 hosts, two half as fast, 40 Mbit/s", Unequal(2, 2), gpt, 16, kAll});
+  if (quick) {
+    beds[0].strategies = {"pipeline", "dp-proportional", "1f1b", "spmd", "async", "local"};
+    return beds;
+  }
+  beds.push_back({"4 hosts, two half as fast, 40 Mbit/s", Unequal(2, 2), mlp, 64, kAll});
+  beds.push_back({"8 hosts, four half as fast, 40 Mbit/s", Unequal(4, 4), gpt, 32, kAll});
+  return beds;
+}
+
+struct Row {
+  std::string strategy;
+  std::string plan;
+  int ranks = 0;
+  double simulated = 0;
+  std::vector<double> seconds;
+  int64_t deadlines = 0, missed = 0;
+  std::string failure;
+};
+
+Row PlanRow(const Bed& bed, const std::string& strategy, const std::string& folder) {
+  Row row;
+  row.strategy = strategy;
+  row.plan = folder + "/" + strategy + ".json";
+  const std::string said = OutputOf(fmt::format(
+      "rm -f {}; {} plan --strategy {} --model '{}' --batch {} --cluster {}/cluster.toml -o {} "
+      "2>&1",
+      row.plan, kHeddle, strategy, bed.model, bed.batch, folder, row.plan));
+  const Result<std::string> text = ReadFile(row.plan);
+  if (!text.ok()) {
+    row.failure = said.substr(0, said.find('\n'));
+    return row;
+  }
+  const Json json = ParseJson(text.value(), row.plan).value();
+  row.ranks = json["devices_used"];
+  return row;
+}
+
+void RunOnce(const ShapedHosts& hosts, const TestbedOptions& options, Row& row) {
+  const std::string directory = options.folder + "/run";
+  const std::string command =
+      fmt::format("{} run {} --emulate --dilate {} --steps {} --validation 0 --json --dir {}",
+                  kHeddle, row.plan, options.dilate, options.quick ? 8 : 12, directory);
+  const std::string output =
+      OutputOf("rm -rf " + directory + "; " + hosts.OnEach(command, row.ranks, NextPort()));
+  const Result<Json> json = ParseJson(output, "heddle run");
+  if (!json.ok()) {
+    row.failure = "a run failed";
+    return;
+  }
+  row.simulated = json.value()["predicted_iteration_seconds"];
+  row.seconds.push_back(json.value()["measured_iteration_seconds"]);
+  row.deadlines += json.value().value("deadlines", int64_t{0});
+  row.missed += json.value().value("missed_deadlines", int64_t{0});
+}
+
+void PrintRow(const Row& row, const Row& ours) {
+  if (!row.failure.empty()) {
+    fmt::print("| `{}` | {} | | | | | | |\n", row.strategy, row.failure);
+    return;
+  }
+  const Spread spread = SpreadOf(row.seconds), mine = SpreadOf(ours.seconds);
+  fmt::print(
+      "| `{}` | {} | {:.0f} | {:.0f} ({:.0f}–{:.0f}) | {:.2f} | {:.2f} | {:.2f} | {} of {} |\n",
+      row.strategy, row.ranks, 1e3 * row.simulated, 1e3 * spread.median, 1e3 * spread.least,
+      1e3 * spread.most, spread.median / row.simulated, row.simulated / ours.simulated,
+      spread.median / mine.median, row.missed, row.deadlines);
+  std::fflush(stdout);
+}
+
+void PrintBed(const ShapedHosts& hosts, const Bed& bed, const TestbedOptions& options) {
+  const std::string folder = options.folder + "/plans";
+  if (!MakeDirectories(folder).ok()) return;
+  if (!WriteFile(folder + "/cluster.toml", StarClusterText(bed.nodes, kLatency)).ok()) return;
+  for (size_t k = 0; k < bed.nodes.size(); ++k) {
+    hosts.Shape(static_cast<int>(k), bed.nodes[k].bytes_per_second / options.dilate);
+  }
+  std::vector<Row> rows;
+  for (const std::string& strategy : bed.strategies) {
+    rows.push_back(PlanRow(bed, strategy, folder));
+  }
+  for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+    for (size_t k = 0; k < rows.size(); ++k) {
+      Row& row = rows[repetition % 2 == 0 ? k : rows.size() - 1 - k];
+      if (row.failure.empty()) RunOnce(hosts, options, row);
+    }
+  }
+  fmt::print(
+      "{}: `{}`, a batch of {}. Time {} times slower, {} repetition(s).\n\n"
+      "| strategy | devices | simulated ms | measured ms | measured / simulated | time of "
+      "pipeline's, "
+      "simulated | measured | deadlines missed |\n|---|---|---|---|---|---|---|---|\n",
+      bed.name, bed.model, bed.batch, options.dilate, options.repetitions);
+  for (const Row& row : rows) PrintRow(row, rows[0]);
+  fmt::print("\n");
+}
+
+}  // namespace
+
+void PrintPlans(const ShapedHosts& hosts, const TestbedOptions& options) {
+  for (const Bed& bed : Beds(options.quick)) PrintBed(hosts, bed, options);
+}
+
+}  // namespace heddle
