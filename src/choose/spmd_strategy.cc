@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/pipeline/baselines.h"
+#include "plan/spmd/certificate.h"
 #include "plan/spmd/microbatch_search.h"
 
 namespace heddle {
@@ -22,7 +23,13 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   }
   const bool late = planning.options.deadline.passed();
   if (best.tried() == 0 && refused && !late) return *refused;
-  return std::move(best).Take();
+  std::optional<SearchCertificate> certificate;
+  if (planning.options.search != SpmdSearch::kFold && !late) {
+    HEDDLE_ASSIGN(certificate, CertifyBest(planning, "spmd", best));
+  }
+  HEDDLE_ASSIGN(Plan plan, std::move(best).Take());
+  plan.search.certificate = std::move(certificate);
+  return plan;
 }
 
 }  // namespace heddle

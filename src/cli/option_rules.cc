@@ -31,6 +31,7 @@ constexpr OptionRule kRules[] = {
     {"plan", "--versions", kAsynchronous},
     {"plan", "--every", kLocal},
     {"plan", "--replicas", kLocal},
+    {"plan", "--search", "--strategy spmd,auto"},
     {"plan", "--goal", "--strategy auto"},
     {"plan", "--evidence", "--goal time-to-loss"},
     {"plan", "--noise", "--goal time-to-loss --evidence !bound"},

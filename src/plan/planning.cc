@@ -94,6 +94,13 @@ Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string&
 
 }  // namespace
 
+std::optional<SpmdSearch> ParseSpmdSearch(std::string_view name) {
+  if (name == "auto") return SpmdSearch::kAuto;
+  if (name == "fold") return SpmdSearch::kFold;
+  if (name == "astar") return SpmdSearch::kAStar;
+  return std::nullopt;
+}
+
 Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::string& name,
                                     DType dtype) {
   if (!name.empty()) {

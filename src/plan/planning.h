@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -27,6 +28,12 @@ namespace heddle {
 // Where the replicas of LocalSGD are: one on each device, or all on every stage of one pipeline.
 enum class ReplicaPlace : uint8_t { kAny, kWhole, kPipelined };
 
+// How programs of one mesh are searched: the folded dynamic program, A* after it, or the former with
+// A* for the plan that is taken (docs/spmd.md).
+enum class SpmdSearch : uint8_t { kAuto, kFold, kAStar };
+inline constexpr std::string_view kSpmdSearchChoices = "auto, fold or astar";
+std::optional<SpmdSearch> ParseSpmdSearch(std::string_view name);
+
 struct PlanOptions {
   std::string model;                    // of the zoo, or a layer profile's path
   int64_t profile_batch = 0;            // samples that the layer profile was measured with
@@ -42,6 +49,7 @@ struct PlanOptions {
   WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
   int64_t every = 8;                                 // local updates between two averages
   ReplicaPlace replicas = ReplicaPlace::kAny;        // of LocalSGD
+  SpmdSearch search = SpmdSearch::kAuto;             // of SPMD programs
   Deadline deadline;                                 // of the search
 };
 
@@ -126,6 +134,7 @@ class Best {
   bool late() { return LateFor(0); }
   // Until then.
   Deadline deadline() const;
+  const std::optional<Plan>& plan() const { return plan_; }  // the best so far
 
   Result<Plan> Take() &&;
 

@@ -90,6 +90,22 @@ std::string SearchSentence(const SearchReport& search) {
                      search.candidates == 1 ? "" : "s", ToText(Seconds{search.planning_seconds}));
 }
 
+std::string CertificateSentence(const SearchCertificate& certificate) {
+  const std::string cost = ToText(Seconds{certificate.cost_seconds});
+  const std::string nearness =
+      certificate.gap() < 1e-6
+          ? fmt::format("At these ratios no program on this mesh that fits costs less than this one, {}",
+                        cost)
+          : fmt::format("This program costs {}; at these ratios none on this mesh that fits costs "
+                        "less than {}, {:.2g}% below",
+                        cost, ToText(Seconds{certificate.bound_seconds}),
+                        100 * (1 - certificate.bound_seconds / certificate.cost_seconds));
+  return nearness + fmt::format(
+                        " (A*, {} states), counting every op and exchange one after the other for "
+                        "one microbatch; what is simulated overlaps, and may lie below.",
+                        GroupDigits(certificate.expanded));
+}
+
 }  // namespace
 
 std::string BottleneckSentence(const Simulation& simulation, const Cluster& cluster) {
@@ -174,6 +190,7 @@ std::string SearchText(const SearchReport& search, const TableStyle& style, bool
     return text.empty() ? "" : Wrapped(WithoutControls(text), style.width, 2);
   };
   std::string out = paragraph(SearchSentence(search));
+  if (search.certificate) out += paragraph(CertificateSentence(*search.certificate));
   for (const std::string& note : search.notes) out += paragraph("- " + note);
   if (search.tried.size() > 1) out += "\n" + TriedText(search.tried, style, all);
   return out;

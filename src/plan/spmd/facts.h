@@ -37,10 +37,14 @@ class FactTable {
   }
 
   int source(FactId fact) const { return facts_[fact].source; }
+  LayoutSet wanted(FactId fact) const { return facts_[fact].wanted; }
   ConversionTable& conversions() { return conversions_; }
 
+  static constexpr int kUnknown = -1;  // source of what is not produced yet
+  // Of some layouts wanted from a source, those that are not free to make from it or the others.
+  LayoutSet WithoutFree(int source, LayoutSet wanted) const;
+
  private:
-  static constexpr int kUnknown = -1;
   struct Fact {
     int source = kUnknown;
     LayoutSet wanted = 0;
@@ -52,7 +56,6 @@ class FactTable {
   static constexpr double kUnsetGap = -kNever;
 
   FactId Intern(int source, LayoutSet wanted);
-  LayoutSet WithoutFree(int source, LayoutSet wanted) const;
   double NewGap(FactId a, FactId b);
   double FindGap(const Fact& a, const Fact& b) const;
 

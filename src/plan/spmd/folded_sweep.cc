@@ -145,7 +145,7 @@ class Sweep {
       : problem_(problem),
         options_(options),
         statistics_(statistics),
-        kept_steps_(StepsOf(problem)),
+        kept_steps_(FoldedStepsOf(problem)),
         steps_(*kept_steps_) {}
 
   SpmdChoices Run() {
@@ -179,14 +179,6 @@ class Sweep {
   }
 
  private:
-  static FoldedSteps StepsOf(SpmdProblem& problem) {
-    if (problem.steps() == nullptr) {
-      problem.KeepSteps(std::make_shared<const std::vector<FrontierStep>>(
-          FrontierSteps(problem, FoldedOrder(problem))));
-    }
-    return problem.steps();
-  }
-
   std::vector<size_t> LayerBegins() const {
     std::vector<size_t> begins;
     const std::vector<Op>& ops = problem_.graph().ops();
@@ -402,6 +394,14 @@ class Sweep {
 };
 
 }  // namespace
+
+FoldedSteps FoldedStepsOf(SpmdProblem& problem) {
+  if (problem.steps() == nullptr) {
+    problem.KeepSteps(std::make_shared<const std::vector<FrontierStep>>(
+        FrontierSteps(problem, FoldedOrder(problem))));
+  }
+  return problem.steps();
+}
 
 SpmdChoices SearchFolded(SpmdProblem& problem, const SweepOptions& options,
                          SweepStatistics* statistics) {

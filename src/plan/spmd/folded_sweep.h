@@ -41,6 +41,9 @@ struct SweepStatistics {
   bool exact = true;        // no state was given up that might have led to a cheaper plan
 };
 
+// The steps of the folded order, found once.
+FoldedSteps FoldedStepsOf(SpmdProblem& problem);
+
 SpmdChoices SearchFolded(SpmdProblem& problem, const SweepOptions& options = {},
                          SweepStatistics* statistics = nullptr);
 

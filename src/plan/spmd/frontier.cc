@@ -2,8 +2,21 @@
 
 #include <algorithm>
 
+#include "plan/spmd/memory_limits.h"
+
 namespace heddle {
 namespace {
+
+void AddBytes(const std::vector<double>& more, std::vector<double>& bytes) {
+  if (bytes.empty()) bytes.assign(more.size(), 0);
+  for (size_t kind = 0; kind < more.size(); ++kind) bytes[kind] += more[kind];
+}
+
+bool KeepsNoMore(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.empty()) return true;
+  if (b.empty()) return std::all_of(a.begin(), a.end(), [](double bytes) { return bytes == 0; });
+  return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
+}
 
 // By tensor: how many ops make it, or a term of it.
 std::vector<int> ProducersOf(const SpmdProblem& problem) {
@@ -90,11 +103,13 @@ std::vector<int> ChoicesOf(const SpmdProblem& problem, const FrontierStep& step,
 }
 
 StepOutcomes::StepOutcomes(SpmdProblem& problem, const FrontierStep& step,
-                           const Restriction* restriction, bool prune)
+                           const Restriction* restriction, bool prune,
+                           const MemoryLimits* limits)
     : problem_(problem),
       step_(step),
       restriction_(restriction),
       prune_(prune),
+      limits_(limits),
       by_op_(step.ops.size()) {}
 
 // Facts here are those of the op's Touches; one tensor may be touched twice.
@@ -111,7 +126,8 @@ const std::vector<Outcome>& StepOutcomes::OfOp(size_t number, const std::vector<
   for (size_t k = 0; k < count; ++k) {
     const size_t c = some.empty() ? k : static_cast<size_t>(some[k]);
     const OpChoice& choice = (*op.choices)[c];
-    Outcome outcome{static_cast<uint32_t>(c), choice.seconds, facts};
+    Outcome outcome{static_cast<uint32_t>(c), choice.seconds, facts, {}};
+    if (limits_ != nullptr) outcome.bytes = limits_->BytesOf(step_.ops[number], c);
     for (size_t t = 0; t < touch.size() && outcome.seconds < kNever; ++t) {
       FactTable& table = problem_.facts(op.touches[t].tensor);
       const FactId before = outcome.facts[t];
@@ -131,7 +147,7 @@ const std::vector<Outcome>& StepOutcomes::OfOp(size_t number, const std::vector<
 const std::vector<Outcome>& StepOutcomes::Of(const std::vector<FactId>& touched) {
   const auto [found, fresh] = outcomes_.try_emplace(touched);
   if (!fresh) return found->second;
-  std::vector<Outcome> outcomes = {{0, 0, touched}};
+  std::vector<Outcome> outcomes = {{0, 0, touched, {}}};
   uint32_t radix = 1;
   for (size_t k = 0; k < step_.ops.size(); ++k) {
     const std::vector<int>& touch = step_.touch[k];
@@ -145,6 +161,7 @@ const std::vector<Outcome>& StepOutcomes::Of(const std::vector<FactId>& touched)
         Outcome after = before;
         after.choices += radix * change.choices;
         after.seconds += change.seconds;
+        if (!change.bytes.empty()) AddBytes(change.bytes, after.bytes);
         for (size_t t = 0; t < touch.size(); ++t) {
           after.facts[static_cast<size_t>(touch[t])] = change.facts[t];
         }
@@ -179,6 +196,7 @@ void StepOutcomes::Prune(std::vector<Outcome>& outcomes, bool last) const {
   std::vector<Outcome> good;
   for (Outcome& outcome : outcomes) {
     const bool beaten = std::any_of(good.begin(), good.end(), [&](const Outcome& other) {
+      if (!KeepsNoMore(other.bytes, outcome.bytes)) return false;
       double seconds = other.seconds;
       for (size_t k = 0; k < outcome.facts.size() && seconds <= outcome.seconds; ++k) {
         if (last && step_.closes[k]) continue;

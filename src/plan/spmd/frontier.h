@@ -13,6 +13,8 @@
 
 namespace heddle {
 
+class MemoryLimits;
+
 // Some ops looked at together. What only they touch is not worth remembering.
 struct FrontierStep {
   std::vector<int> ops;
@@ -49,6 +51,7 @@ struct Outcome {
   uint32_t choices = 0;  // ChoicesOf takes them apart
   double seconds = 0;
   std::vector<FactId> facts;
+  std::vector<double> bytes;  // kept, by kind of device; empty: nothing, or nobody asks
 };
 std::vector<int> ChoicesOf(const SpmdProblem& problem, const FrontierStep& step, uint32_t choices);
 
@@ -64,9 +67,9 @@ struct Restriction {
 class StepOutcomes {
  public:
   // With `prune` without those that another one can become by conversions for less: as the rest of
-  // the state is the same, this loses nothing.
+  // the state is the same, this loses nothing. With limits that one must keep no more bytes either.
   StepOutcomes(SpmdProblem& problem, const FrontierStep& step, const Restriction* restriction,
-               bool prune);
+               bool prune, const MemoryLimits* limits = nullptr);
 
   // REQUIRES: one fact per tensor touched, kNothing for new ones.
   const std::vector<Outcome>& Of(const std::vector<FactId>& touched);
@@ -80,6 +83,7 @@ class StepOutcomes {
   const FrontierStep& step_;
   const Restriction* restriction_;
   bool prune_;
+  const MemoryLimits* limits_;  // may be null
   std::vector<std::map<std::vector<FactId>, std::vector<Outcome>>> by_op_;  // facts of its Touches
   std::map<std::vector<FactId>, std::vector<Outcome>> outcomes_;
 };

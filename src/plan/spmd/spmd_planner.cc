@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "plan/spmd/astar.h"
 #include "plan/spmd/axis_descent.h"
 #include "plan/spmd/ratios.h"
 #include "plan/spmd/schedule_bound.h"
@@ -70,10 +71,22 @@ std::vector<int> SearchAny(SpmdProblem& problem, const std::vector<int>* like) {
   return like != nullptr ? ImproveByAxis(problem, *like).choices : SearchByAxis(problem)[0].choices;
 }
 
+// What the folded program finds, and then A*, from there.
+SpmdSolver::Search SearchBy(const PlanOptions& options) {
+  if (options.search != SpmdSearch::kAStar) return &SearchAny;
+  return [deadline = options.deadline](SpmdProblem& problem, const std::vector<int>* like) {
+    const std::vector<int> folded = SearchAny(problem, like);
+    return SearchAStar(problem, {.incumbent = &folded, .deadline = deadline}).best.choices;
+  };
+}
+
 class SpmdPlanner {
  public:
   SpmdPlanner(const Planning& planning, const SpmdAim& aim)
-      : planning_(planning), solver_(planning), aim_(aim) {}
+      : planning_(planning),
+        solver_(planning),
+        search_(SearchBy(planning.options)),
+        aim_(aim) {}
 
   Result<std::vector<SpmdCandidate>> Run() {
     const Cluster& cluster = *planning_.cluster;
@@ -113,7 +126,7 @@ class SpmdPlanner {
       if (again) continue;
       meshes.push_back(mesh);
       const std::vector<int>* like = tried.empty() ? nullptr : &tried[0].solution.choices;
-      tried.push_back({solver_.Solve(mesh, &SearchAny, {.like = like}),
+      tried.push_back({solver_.Solve(mesh, search_, {.like = like}),
                        fmt::format("{}, {}", SizeText(shape), name)});
     }
     FitAlternately(*std::min_element(tried.begin(), tried.end(), &Found::Better));
@@ -134,7 +147,7 @@ class SpmdPlanner {
         SpmdMesh mesh = found.solution.mesh;
         mesh.ratios[axis] = ratios.value();
         if (SameRatios(mesh, found.solution.mesh)) continue;
-        SpmdSolution next = solver_.Solve(mesh, &SearchAny, {.like = &found.solution.choices});
+        SpmdSolution next = solver_.Solve(mesh, search_, {.like = &found.solution.choices});
         if (!next.BetterThan(found.solution)) continue;
         found.solution = std::move(next);
         better = true;
@@ -211,6 +224,7 @@ class SpmdPlanner {
 
   const Planning& planning_;
   SpmdSolver solver_;
+  SpmdSolver::Search search_;
   SpmdAim aim_;
   std::vector<Found> found_;
 };

@@ -105,11 +105,25 @@ struct TriedPlan {
   bool fits() const { return peak_bytes <= capacity_bytes; }
 };
 
+// How near an SPMD program is to the cheapest of its mesh and ratios that fits, in the additive cost
+// that programs are searched by: every op at the pace of its slowest device, every exchange by
+// itself. The time of one microbatch; what is simulated may be less than the bound, for there
+// exchanges overlap.
+struct SearchCertificate {
+  std::string search;        // "astar"
+  double cost_seconds = 0;   // of the plan's program
+  double bound_seconds = 0;  // no program costs less
+  int64_t expanded = 0;      // states looked at for it
+
+  double gap() const { return bound_seconds > 0 ? cost_seconds / bound_seconds - 1 : 0; }
+};
+
 struct SearchReport {
   double planning_seconds = 0;
   int64_t candidates = 0;          // plans that were lowered and simulated
   std::vector<std::string> notes;  // what was left out, what exactness was given up
   std::vector<TriedPlan> tried;    // the best first, which is this plan; not every planner tells
+  std::optional<SearchCertificate> certificate;  // of an SPMD program
 };
 
 struct Plan {

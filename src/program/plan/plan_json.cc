@@ -91,16 +91,31 @@ Result<TriedPlan> TriedFromJson(const JsonField& json) {
   return tried;
 }
 
+Result<SearchCertificate> CertificateFromJson(const JsonField& json) {
+  SearchCertificate certificate;
+  HEDDLE_RETURN_IF_ERROR(json.OnlyKeys(
+      {"search", "cost_seconds", "lower_bound_seconds", "certified_gap", "expanded_states"}));
+  HEDDLE_ASSIGN(certificate.search, json.String("search"));
+  HEDDLE_ASSIGN(certificate.cost_seconds, json.Number("cost_seconds"));
+  HEDDLE_ASSIGN(certificate.bound_seconds, json.Number("lower_bound_seconds"));
+  HEDDLE_ASSIGN(certificate.expanded, json.Int("expanded_states", 0, INT64_MAX));
+  return certificate;
+}
+
 Result<SearchReport> SearchFromJson(const JsonField& json) {
   SearchReport search;
   HEDDLE_ASSIGN(search.planning_seconds, json.Number("planning_seconds"));
   if (!json.Has("search")) return search;
   HEDDLE_ASSIGN(const JsonField field, json.Object("search"));
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"candidates", "notes", "tried"}));
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"candidates", "notes", "tried", "certificate"}));
   HEDDLE_ASSIGN(search.candidates, field.Int("candidates", 0, INT64_MAX));
   HEDDLE_ASSIGN(const JsonField notes, field.Array("notes"));
   for (size_t i = 0; i < notes.size(); ++i) {
     HEDDLE_ASSIGN(search.notes.emplace_back(), notes.Element(i).AsString());
+  }
+  if (field.Has("certificate")) {
+    HEDDLE_ASSIGN(const JsonField certificate, field.Object("certificate"));
+    HEDDLE_ASSIGN(search.certificate, CertificateFromJson(certificate));
   }
   if (!field.Has("tried")) return search;
   HEDDLE_ASSIGN(const JsonField tried, field.Array("tried"));
@@ -230,6 +245,13 @@ Json PlanToJson(const Plan& plan) {
                               {"capacity_bytes", memory.capacity_bytes}});
   }
   json["search"] = {{"candidates", plan.search.candidates}, {"notes", plan.search.notes}};
+  if (const auto& certificate = plan.search.certificate) {
+    json["search"]["certificate"] = {{"search", certificate->search},
+                                     {"cost_seconds", certificate->cost_seconds},
+                                     {"lower_bound_seconds", certificate->bound_seconds},
+                                     {"certified_gap", certificate->gap()},
+                                     {"expanded_states", certificate->expanded}};
+  }
   for (const TriedPlan& tried : plan.search.tried) {
     json["search"]["tried"].push_back({{"how", tried.how},
                                        {"iteration_seconds", tried.iteration_seconds},

@@ -1,0 +1,123 @@
+#include "plan/spmd/certificate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/spmd/step_list.h"
+
+namespace heddle {
+namespace {
+
+// Of a plan that was just made.
+Error Broken(std::string what) {
+  return Error{ErrorKind::kInternal, "certified plan", std::move(what), ""};
+}
+
+Result<SpmdMesh> MeshOf(const Cluster& cluster, const SpmdPlan& plan) {
+  SpmdMesh mesh;
+  for (const std::vector<std::string>& row : plan.mesh) {
+    mesh.rows.emplace_back();
+    for (const std::string& name : row) {
+      const auto device = cluster.FindDevice(name);
+      if (!device) return Broken("has a device of another cluster");
+      mesh.rows.back().push_back(*device);
+    }
+  }
+  for (size_t axis = 0; axis < kMeshAxes; ++axis) {
+    for (size_t group = 0; group < kRatioGroups; ++group) {
+      mesh.ratios[axis][group] = plan.ratios[axis][group];
+    }
+  }
+  return mesh;
+}
+
+Result<std::vector<int>> ChoicesOf(const SpmdProblem& problem, const SpmdPlan& plan) {
+  std::vector<int> choices(problem.ops().size(), -1);
+  for (const SpmdStep& step : plan.steps) {
+    if (step.converts()) continue;
+    const auto op = static_cast<size_t>(step.op.value);
+    const std::vector<OpChoice>& all = *problem.ops()[op].choices;
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const OpChoice& choice) { return choice.rule == step.rule; });
+    if (found == all.end()) return Broken("has a rule that is none");
+    choices[op] = static_cast<int>(found - all.begin());
+  }
+  if (std::find(choices.begin(), choices.end(), -1) != choices.end()) {
+    return Broken("lacks an op");
+  }
+  return choices;
+}
+
+// The program as a plan that fits, with weights gathered once or twice; nothing: neither does.
+std::optional<SpmdPlan> FittingPlan(SpmdProblem& problem, const std::vector<int>& choices) {
+  for (const bool again : {false, true}) {
+    SpmdPlan plan = StepsOf(problem, choices, {.gather_again = again});
+    if (!LackOf(problem, EstimateOf(problem, plan))) return plan;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Certified> Certify(const Planning& planning, const SpmdPlan& plan,
+                          const AStarOptions& effort) {
+  HEDDLE_ASSIGN(const SpmdMesh mesh, MeshOf(*planning.cluster, plan));
+  const OpCost cost = planning.cost();
+  SpmdProblem problem(cost, *planning.cluster, mesh);
+  HEDDLE_ASSIGN(const std::vector<int> choices, ChoicesOf(problem, plan));
+  const double seconds = EstimateOf(problem, plan).additive_seconds;
+  AStarOptions options = effort;
+  options.incumbent = &choices;
+  options.deadline = planning.options.deadline;
+  AStarResult found = SearchAStar(problem, options);
+  std::optional<SpmdPlan> better = FittingPlan(problem, found.best.choices);
+  if (!better) {
+    const MemoryLimits limits(problem);
+    options.limits = &limits;
+    options.fits = [&](const std::vector<int>& other) {
+      return FittingPlan(problem, other).has_value();
+    };
+    AStarResult fitting = SearchAStar(problem, options);
+    fitting.bound = std::max(fitting.bound, found.bound);
+    fitting.expanded += found.expanded;
+    found = std::move(fitting);
+    better = FittingPlan(problem, found.best.choices);
+  }
+  Certified certified;
+  certified.certificate = {"astar", seconds, std::min(found.bound, seconds), found.expanded};
+  constexpr double kWorthwhile = 1 - 1e-6;
+  const double other = better ? EstimateOf(problem, *better).additive_seconds : seconds;
+  if (other < kWorthwhile * seconds) {
+    better->converts_each = plan.converts_each;
+    certified.better = std::move(better);
+    certified.better_seconds = other;
+  }
+  return certified;
+}
+
+Result<std::optional<SearchCertificate>> CertifyBest(const Planning& planning,
+                                                     const std::string& strategy, Best& best) {
+  if (!best.plan() || !best.plan()->spmd) return std::optional<SearchCertificate>();
+  const int64_t microbatches = best.plan()->microbatches;
+  PlanOptions options = planning.options;
+  options.batch /= microbatches;
+  HEDDLE_ASSIGN(const Planning part, Planning::Make(options, *planning.cluster, planning.profile));
+  HEDDLE_ASSIGN(Certified certified, Certify(part, *best.plan()->spmd));
+  SearchCertificate certificate = std::move(certified.certificate);
+  if (certified.better) {
+    Plan plan = planning.Blank(strategy, "");
+    plan.microbatches = microbatches;
+    plan.spmd = std::move(certified.better);
+    const SpmdPlan& spmd = *plan.spmd;
+    std::string how = fmt::format("{} x {} devices, by A*", spmd.mesh.size(), spmd.mesh[0].size());
+    if (microbatches > 1) how += fmt::format(", {} microbatches", microbatches);
+    HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
+                  best.TryAll({std::move(plan)}, {std::move(how)}));
+    if (outcomes[0] == Best::Outcome::kFastest) certificate.cost_seconds = certified.better_seconds;
+  }
+  return std::optional(std::move(certificate));
+}
+
+}  // namespace heddle
