@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "choose/planners.h"
+#include "program/lower/lower.h"
+#include "program/text/program_text.h"
 #include "program/unroll.h"
 #include "run/share/turn_count.h"
 
@@ -113,6 +115,28 @@ Result<MadePlan> MakeOwnPlan(const JobSpec& spec, const Cluster& cluster, const 
   return MadePlan{std::move(planning), std::move(plan)};
 }
 
+// Whether the plan has sums of gradients that go while backward goes on, however large its buckets.
+Result<bool> CanOverlap(const Plan& plan, const Graph& graph) {
+  std::string texts[2];
+  for (const bool smallest : {false, true}) {
+    Plan other = plan;
+    other.bucket = smallest ? Bytes{1} : kOneBucket;
+    HEDDLE_ASSIGN(const Program program, LowerPlan(other, graph));
+    texts[smallest ? 1 : 0] = PrintProgram(program);
+  }
+  return texts[0] != texts[1];
+}
+
+Status CheckOverlap(const JobSpec& spec, const MadePlan& made) {
+  if (!spec.states_overlap) return Ok();
+  HEDDLE_ASSIGN(const bool can, CanOverlap(made.plan, made.planning->graph));
+  if (can) return Ok();
+  return BadInput(
+      "overlap",
+      fmt::format("has no effect: this plan of {} sums no gradients in parts", made.plan.strategy),
+      "it goes with plans that replicate stages, such as dp; or leave it out");
+}
+
 // As it can run: whole rounds, and enough to fill and drain.
 Status CheckSteps(const JobSpec& spec, const Program& program) {
   const int64_t round = StepsPerBody(program), least = (StepsOutsideBody(program) + 1) * round;
@@ -152,6 +176,7 @@ Result<PlannedJob> PlanJob(const JobSpec& spec, const Cluster& cluster, const Pr
                                             : LoadMadePlan(spec, cluster, profile);
   if (!made.ok()) return OfJob(spec, made.error());
   MadePlan plan = std::move(made).value();
+  if (const Status read = CheckOverlap(spec, plan); !read.ok()) return OfJob(spec, read.error());
   if (!spec.overlap) plan.plan.bucket = kOneBucket;
   Result<PlannedJob> job = Measure(spec, std::move(plan), cluster);
   if (!job.ok()) return OfJob(spec, job.error());
