@@ -124,8 +124,8 @@ class Share {
 
   Status Join(Supervisor& supervisor, Stage& stage, const ShareJob& job) {
     HEDDLE_ASSIGN(const int32_t number, stage.board.AddJob(EntryOf(job, stage.phase)));
-    const ShareRun run{
-        config_, job, stage.phase, stage.board, number, stage.desk, hosts_ ? &*hosts_ : nullptr};
+    const ShareHosts* hosts = hosts_ && hosts_->links.made() ? &*hosts_ : nullptr;
+    const ShareRun run{config_, job, stage.phase, stage.board, number, stage.desk, hosts};
     std::filesystem::remove_all(run.directory());
     return supervisor.Start({job.config.name, number, [run] { return LeadShareJob(run); }});
   }

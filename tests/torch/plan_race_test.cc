@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "lab/methods.h"
 #include "lab/network_objective.h"
