@@ -41,8 +41,8 @@ constexpr std::string_view kPlanningFields[] = {
     "links", "profile_batch", "profile_device", "versions",     "sync",  "compress"};
 
 // Fields that mean something to some strategies only. What hangs on the plan that was made, and not
-// on the strategy's name, the planner refuses (clip, sync, compress, microbatches of async) or
-// PlanJob does (overlap).
+// on the strategy's name, the planner refuses (clip, microbatches of async) or PlanJob does
+// (overlap, sync, compress).
 struct FieldOfStrategy {
   std::string_view field, strategy;
 };
@@ -215,7 +215,9 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
   }
   if (field.Has("overlap")) {
     HEDDLE_ASSIGN(job.overlap, field.Bool("overlap"));
-    job.states_overlap = true;
+  }
+  for (const char* key : {"overlap", "sync", "compress"}) {
+    if (field.Has(key)) job.gradient_keys.emplace_back(key);
   }
   return job;
 }

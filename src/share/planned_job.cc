@@ -115,26 +115,42 @@ Result<MadePlan> MakeOwnPlan(const JobSpec& spec, const Cluster& cluster, const 
   return MadePlan{std::move(planning), std::move(plan)};
 }
 
-// Whether the plan has sums of gradients that go while backward goes on, however large its buckets.
-Result<bool> CanOverlap(const Plan& plan, const Graph& graph) {
-  std::string texts[2];
-  for (const bool smallest : {false, true}) {
-    Plan other = plan;
-    other.bucket = smallest ? Bytes{1} : kOneBucket;
-    HEDDLE_ASSIGN(const Program program, LowerPlan(other, graph));
-    texts[smallest ? 1 : 0] = PrintProgram(program);
-  }
-  return texts[0] != texts[1];
+// A key about sums of gradients, and the two plans it tells apart.
+struct GradientKey {
+  std::string_view name;
+  void (*one)(Plan& plan);
+  void (*other)(Plan& plan);
+};
+constexpr GradientKey kGradientKeys[] = {
+    {"overlap", [](Plan& plan) { plan.bucket = Bytes{1}; },
+     [](Plan& plan) { plan.bucket = kOneBucket; }},
+    {"sync", [](Plan& plan) { plan.sync = GradientSync::kAllReduce; },
+     [](Plan& plan) { plan.sync = GradientSync::kServers; }},
+    {"compress", [](Plan& plan) { plan.compress = false; },
+     [](Plan& plan) { plan.compress = true; }},
+};
+
+// Whether this plan reads the key: its Program is another one.
+bool Reads(const Plan& plan, const Graph& graph, const GradientKey& key) {
+  Plan plans[] = {plan, plan};
+  key.one(plans[0]);
+  key.other(plans[1]);
+  const Result<Program> one = LowerPlan(plans[0], graph), other = LowerPlan(plans[1], graph);
+  return !one.ok() || !other.ok() || PrintProgram(one.value()) != PrintProgram(other.value());
 }
 
-Status CheckOverlap(const JobSpec& spec, const MadePlan& made) {
-  if (!spec.states_overlap) return Ok();
-  HEDDLE_ASSIGN(const bool can, CanOverlap(made.plan, made.planning->graph));
-  if (can) return Ok();
-  return BadInput(
-      "overlap",
-      fmt::format("has no effect: this plan of {} sums no gradients in parts", made.plan.strategy),
-      "it goes with plans that replicate stages, such as dp; or leave it out");
+// What the file states of sums of gradients goes with plans that have some.
+Status CheckGradientKeys(const JobSpec& spec, const MadePlan& made) {
+  for (const GradientKey& key : kGradientKeys) {
+    const bool stated = std::find(spec.gradient_keys.begin(), spec.gradient_keys.end(), key.name) !=
+                        spec.gradient_keys.end();
+    if (!stated || Reads(made.plan, made.planning->graph, key)) continue;
+    return BadInput(std::string(key.name),
+                    fmt::format("has no effect: in this plan of {} nobody sums gradients{}",
+                                made.plan.strategy, key.name == "overlap" ? " in parts" : ""),
+                    "it goes with plans that replicate stages, such as dp; or leave it out");
+  }
+  return Ok();
 }
 
 // As it can run: whole rounds, and enough to fill and drain.
@@ -176,7 +192,8 @@ Result<PlannedJob> PlanJob(const JobSpec& spec, const Cluster& cluster, const Pr
                                             : LoadMadePlan(spec, cluster, profile);
   if (!made.ok()) return OfJob(spec, made.error());
   MadePlan plan = std::move(made).value();
-  if (const Status read = CheckOverlap(spec, plan); !read.ok()) return OfJob(spec, read.error());
+  if (const Status read = CheckGradientKeys(spec, plan); !read.ok())
+    return OfJob(spec, read.error());
   if (!spec.overlap) plan.plan.bucket = kOneBucket;
   Result<PlannedJob> job = Measure(spec, std::move(plan), cluster);
   if (!job.ok()) return OfJob(spec, job.error());

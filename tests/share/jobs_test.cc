@@ -103,8 +103,8 @@ steps = 7
   EXPECT_EQ(a.tolerated_slowdown, 1.25);
   EXPECT_EQ(a.options.sync, GradientSync::kServers);
   EXPECT_FALSE(a.overlap);
-  EXPECT_TRUE(a.states_overlap);
-  EXPECT_FALSE(jobs.jobs[1].states_overlap);
+  EXPECT_EQ(a.gradient_keys, (std::vector<std::string>{"overlap", "sync", "compress"}));
+  EXPECT_TRUE(jobs.jobs[1].gradient_keys.empty());
   EXPECT_TRUE(a.options.compress);
   EXPECT_EQ(jobs.jobs[1].plan, "dir/plans/b.json");
 }

@@ -27,7 +27,7 @@ struct ShareJobConfig {
   std::optional<DType> dtype = {};  // f32 or f64; the plan's unless given
   double weight = 1;
   std::optional<JobTimes> times;  // of a step alone, as planned; nothing: the worker's own model
-  Seconds predicted;              // of a step among the others, simulated; 0: unknown
+  Seconds predicted = {};         // of a step among the others, simulated; 0: unknown
 };
 
 struct ShareConfig {
