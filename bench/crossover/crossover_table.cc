@@ -14,15 +14,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/json_field.h"
 #include "crossover/pair.h"
+#include "run/share/shaped_links.h"
 #include "run/share/share_config.h"
-#include "shaped/shaped_hosts.h"
 #include "shell.h"
 
 namespace heddle {
@@ -31,12 +30,11 @@ namespace {
 const std::string kFolder = "/tmp/heddle-crossover-bench";
 const std::string kWorker = HEDDLE_WORKER;
 constexpr double kPacedDilation = 4;
-constexpr char kHosts[] = "hdx";
 
 struct Options {
-  const ShapedHosts* hosts = nullptr;  // null: links are paced
+  bool shaped = false;
   int repetitions = 5;
-  int64_t steps = 25;
+  int64_t steps = 44;  // of which 30 and more are steady
   std::string only;
 };
 
@@ -90,7 +88,7 @@ Result<Json> Share(const Row& row, const PairFiles& files, const Options& option
   config.emulate = row.emulated;
   config.pin = !row.emulated;
   config.dilate = row.paced ? kPacedDilation : 1;
-  config.namespaces = options.hosts != nullptr && !row.paced ? kHosts : "";
+  config.shaped = options.shaped && !row.paced ? files.link_scale : 0;
   for (int k = 0; k < row.jobs; ++k) {
     ShareJobConfig job;
     job.name = fmt::format("job{}", k);
@@ -126,15 +124,15 @@ bool Measure(const Row& row, const PairFiles& files, const Options& options, boo
   const Result<Json> ran = Share(row, files, options, buckets, manner);
   if (!ran.ok()) return false;
   const Json& json = ran.value();
-  const auto steps = static_cast<double>(options.steps);
-  const double shared = json.value("shared_seconds", 0.0) / steps;
+  const Json& period = json["measured_period_seconds"];
+  if (!period.is_number()) return false;
   if (manner == ShareManner::kTogether) {
-    measured.ways[buckets ? kTogetherOverlap : kTogether].values.push_back(shared);
+    measured.ways[buckets ? kTogetherOverlap : kTogether].values.push_back(period);
   } else {
-    const double period = json.value("measured_period_seconds", 0.0);
-    measured.ways[buckets ? kTurnsOverlap : kTurns].values.push_back(period > 0 ? period : shared);
-    measured.ways[buckets ? kSerialOverlap : kSerial].values.push_back(
-        json.value("serial_seconds", 0.0) / steps);
+    measured.ways[buckets ? kTurnsOverlap : kTurns].values.push_back(period);
+    double serial = 0;
+    for (const Json& job : json["jobs"]) serial += job.value("alone_step_seconds", 0.0);
+    measured.ways[buckets ? kSerialOverlap : kSerial].values.push_back(serial);
     if (measured.hashes[buckets].empty()) measured.hashes[buckets] = HashesOf(row, "alone");
     if (!buckets) measured.bound = json.value("period_bound_seconds", 0.0);
   }
@@ -145,23 +143,22 @@ bool Measure(const Row& row, const PairFiles& files, const Options& options, boo
   return true;
 }
 
-// The links of all namespaces carry a step's bytes in its modelled time.
-void ShapeLinks(const ShapedHosts& hosts, const PairFiles& files, int ranks) {
-  for (int k = 0; k < ranks; ++k) hosts.Shape(k, files.network_bytes / files.network);
-}
-
 // Seconds that a job really computes in a step, with a network that takes next to nothing.
 double RealStep(Row row, const PairFiles& files, Options options) {
   row.jobs = 1;
-  options.hosts = nullptr;
+  options.shaped = false;
   const Result<Json> ran = Share(row, files, options, false, ShareManner::kTurns);
-  return ran.ok() ? ran.value().value("measured_period_seconds", 0.0) : 0;
+  if (!ran.ok() || !ran.value()["measured_period_seconds"].is_number()) return 0;
+  return ran.value()["measured_period_seconds"];
 }
 
 Measured MeasureRow(const Row& row, const Options& options) {
   PairFiles files = MakePair(kFolder + "/plans", row.shape);
-  if (!row.emulated) files.network = RealStep(row, files, options) / row.shape.compute_per_network;
-  if (options.hosts != nullptr && !row.paced) ShapeLinks(*options.hosts, files, row.shape.ranks);
+  if (!row.emulated) {
+    const double modelled = files.network;
+    files.network = RealStep(row, files, options) / row.shape.compute_per_network;
+    files.link_scale = files.network > 0 ? modelled / files.network : 1;
+  }
   Measured measured;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     std::vector<std::pair<bool, ShareManner>> ways = {{false, ShareManner::kTurns},
@@ -227,6 +224,8 @@ std::vector<Row> Rows() {
   return rows;
 }
 
+bool CanShapeLinks() { return ShapedLinks::Make({{1e6, 1e6}, {1e6, 1e6}}).ok(); }
+
 int Main(const std::vector<std::string>& words) {
   Options options;
   bool paced = false;
@@ -249,16 +248,13 @@ int Main(const std::vector<std::string>& words) {
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   if (!MakeDirectories(kFolder).ok()) return 1;
-  std::optional<ShapedHosts> hosts;
-  if (!paced) hosts.emplace(kHosts, 4);
-  if (hosts && hosts->made()) options.hosts = &*hosts;
+  options.shaped = !paced && CanShapeLinks();
   fmt::print(
       "Milliseconds of one step of every job. Links: {}. {} repetitions.\n\n"
       "| compute:network | jobs × ranks | alone | alone, overlapped | together | together, "
       "overlapped | turns | turns, overlapped | T* | turns over T* | gain | gain over overlapped | "
       "parameters | missed |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-      options.hosts != nullptr ? "shaped, between network namespaces" : "paced",
-      options.repetitions);
+      options.shaped ? "shaped, between network namespaces" : "paced", options.repetitions);
   for (const Row& row : Rows()) {
     if (!options.only.empty() && row.shape.name != options.only) continue;
     PrintRow(row, MeasureRow(row, options));

@@ -62,13 +62,11 @@ PairFiles MakePair(const std::string& folder, const JobShape& shape) {
   SetBucket(folder + "/made.json", files.buckets, "40 KiB");
   std::string jobs = "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n";
   for (const char* name : {"a", "b"}) {
-    jobs += fmt::format(
-        "[[job]]\nname = \"{}\"\nplan = \"whole.json\"\nsteps = 100\noverlap = false\n", name);
+    jobs += fmt::format("[[job]]\nname = \"{}\"\nplan = \"whole.json\"\nsteps = 100\n", name);
   }
   (void)WriteFile(folder + "/jobs.toml", jobs).ok();
   files.compute = wanted_compute;
   files.network = wanted_network;
-  files.network_bytes = bandwidth * wanted_network;
   return files;
 }
 

@@ -20,7 +20,7 @@ struct PairFiles {
   std::string whole;                // plan whose gradients are summed in one go, after backward
   std::string buckets;              // the same, in buckets while backward goes on
   double compute = 0, network = 0;  // seconds of a step, modelled
-  double network_bytes = 0;         // that a link carries in a step, one way
+  double link_scale = 1;            // of the cluster's rates, for shaped links
 };
 
 // Writes a cluster and plans into `folder`, and a jobs.toml of two, for heddle share to predict.

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "base/interval.h"
 #include "base/result.h"
-#include "lab/interval.h"
 #include "plan/planning.h"
 
 namespace heddle {

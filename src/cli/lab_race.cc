@@ -15,9 +15,10 @@
 #include "cli/lab.h"
 #include "cli/lab_race_output.h"
 #include "cli/value_check.h"
+#include "cli/worker_process.h"
 #include "lab/methods.h"
 #include "lab/problems.h"
-#include "lab/race.h"
+#include "lab/race_json.h"
 
 namespace heddle {
 namespace {
@@ -33,15 +34,20 @@ struct Flags {
   RaceOptions race;
 };
 
+constexpr std::string_view kPlanPrefix = "plan:";
+
+bool OnPlan(const Flags& flags) { return flags.objective.starts_with(kPlanPrefix); }
+
 // What a network takes unless told otherwise: a gradient costs it a hundred times what it costs the
-// other objectives.
+// other objectives, and more where libtorch computes it.
 void SetNetworkDefaults(const CLI::App& command, Flags& flags) {
   const auto unless_given = [&](const char* flag, auto& option, auto value) {
     if (command.count(flag) == 0) option = value;
   };
   unless_given("--stages", flags.stages, "2,4,8");
-  unless_given("--methods", flags.methods, "pd,local,local-plain,gpipe,2bw");
-  unless_given("--ticks", flags.race.trial.ticks, 2000);
+  unless_given("--methods", flags.methods,
+               OnPlan(flags) ? "pd,rpd,local,gpipe" : "pd,local,local-plain,gpipe,2bw");
+  unless_given("--ticks", flags.race.trial.ticks, OnPlan(flags) ? 400 : 2000);
   unless_given("--points", flags.race.trial.points, 20);
   unless_given("--step-sizes", flags.race.step_sizes, 6);
   unless_given("--refine", flags.race.refine, 1);
@@ -100,25 +106,57 @@ Result<RaceOptions> ToOptions(const Flags& flags) {
   return options;
 }
 
+// What was raced, and how it went.
+struct RunRaceResult {
+  RaceSubject subject;
+  Race race;
+};
+
+Result<RunRaceResult> RaceHere(const Flags& flags, const RaceOptions& options) {
+  HEDDLE_ASSIGN(const auto objective, MakeProblem(flags.objective, flags.problem));
+  HEDDLE_ASSIGN(Race race, RunRace(*objective, options));
+  return RunRaceResult{SubjectOf(flags.objective, *objective), std::move(race)};
+}
+
+// The model of a plan: heddle-worker has the arithmetic. Says how many stages and microbatches it
+// has.
+Result<RunRaceResult> RaceOnPlan(const std::string& plan, RaceOptions& options) {
+  HEDDLE_RETURN_IF_ERROR(ReadFile(plan));
+  const auto takes = [&](const std::string& line) {
+    const std::vector<std::string_view> words = SplitWords(line);
+    if (words.size() != 3 || words[0] != "racing") return false;
+    options.progress(ParseInteger(words[1]).value_or(1), ParseInteger(words[2]).value_or(1));
+    return true;
+  };
+  HEDDLE_ASSIGN(const std::string said,
+                OutputOfWorker({"race", plan, RaceOptionsToJson(options).dump(), "--json"}, takes));
+  HEDDLE_ASSIGN(const Json json, ParseJson(said, "heddle-worker race"));
+  HEDDLE_ASSIGN(RaceReport report, RaceFromJson(JsonField(json, "heddle-worker race"), options));
+  options.stages = report.stages;
+  return RunRaceResult{std::move(report.subject), std::move(report.race)};
+}
+
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckPlotName(flags.plot));
   HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.plot));
   HEDDLE_ASSIGN(RaceOptions options, ToOptions(flags));
-  HEDDLE_ASSIGN(const auto objective, MakeProblem(flags.objective, flags.problem));
   RaceProgress progress(terminal);
   options.progress = [&](int64_t done, int64_t known) { progress.Show(done, known); };
-  Result<Race> ran = RunRace(*objective, options);
+  Result<RunRaceResult> ran = OnPlan(flags)
+                                  ? RaceOnPlan(flags.objective.substr(kPlanPrefix.size()), options)
+                                  : RaceHere(flags, options);
   terminal.EndProgress();
-  HEDDLE_ASSIGN(const Race race, std::move(ran));
+  HEDDLE_ASSIGN(const RunRaceResult result, std::move(ran));
+  const auto& [subject, race] = result;
   if (!flags.plot.empty()) {
-    const LineChart chart = RaceChart(flags.objective, *objective, options, race);
+    const LineChart chart = RaceChart(subject, options, race);
     const std::string drawn = flags.plot.ends_with(".svg") ? SvgOf(chart) : HtmlOf(chart);
     HEDDLE_RETURN_IF_ERROR(WriteFile(flags.plot, drawn));
   }
   if (terminal.json) {
-    terminal.PrintJson(RaceJson(flags.objective, *objective, options, race));
+    terminal.PrintJson(RaceToJson(subject, options, race));
   } else {
-    PrintRace(flags.objective, *objective, options, race, terminal);
+    PrintRace(subject, options, race, terminal);
     if (!flags.plot.empty()) terminal.Print(fmt::format("Curves drawn in {}.\n", flags.plot));
   }
   return Ok();
@@ -141,13 +179,15 @@ std::string Listing() {
   for (const Problem& problem : Problems()) {
     text += fmt::format("  {:<16}{}\n", problem.name, problem.about);
   }
+  text += "  plan:FILE       the model of a plan of heddle plan, its stages as blocks\n";
   text += "\nMethods:\n";
   for (const Method& method : Methods()) {
     text += fmt::format("  {:<16}{}\n", method.name, method.about);
   }
   return text +
          "\nUnless given, lm takes --stages 2,4,8 --methods pd,local,local-plain,gpipe,2bw\n"
-         "--ticks 2000 --points 20 --step-sizes 6 --refine 1.\n\n";
+         "--ticks 2000 --points 20 --step-sizes 6 --refine 1; a plan has its own stages and takes\n"
+         "--methods pd,rpd,local,gpipe --ticks 400, the rest as lm.\n\n";
 }
 
 }  // namespace
@@ -203,7 +243,7 @@ void AddLabRaceCommand(Commands& commands) {
                       "Also ticks until the loss comes down to this; tunes step sizes for it");
   command->add_option("--plot", flags->plot, "Write the curves to this .svg or .html");
   commands.OnRun(command, [flags, command](const Terminal& terminal) {
-    if (flags->objective == "lm") SetNetworkDefaults(*command, *flags);
+    if (flags->objective == "lm" || OnPlan(*flags)) SetNetworkDefaults(*command, *flags);
     return Run(*flags, terminal);
   });
 }

@@ -4,101 +4,17 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
-#include "base/json_field.h"
-#include "cli/lab.h"
+#include "base/units.h"
 #include "report/text_width.h"
 
 namespace heddle {
-namespace {
-
-// How many ticks a curve's points are.
-Json CurveJson(const RaceEntry& entry, const TrialOptions& trial) {
-  Json json{{"method", entry.method},    {"stages", entry.stages},     {"noise", entry.noise},
-            {"ticks", Json::array()},    {"loss_mean", Json::array()}, {"loss_low", Json::array()},
-            {"loss_high", Json::array()}};
-  for (size_t point = 0; point < entry.curve.size(); ++point) {
-    json["ticks"].push_back(PointTick(trial, static_cast<int>(point)));
-    json["loss_mean"].push_back(NumberOrNull(entry.curve[point].mean));
-    json["loss_low"].push_back(NumberOrNull(entry.curve[point].low));
-    json["loss_high"].push_back(NumberOrNull(entry.curve[point].high));
-  }
-  return json;
-}
-
-Json IntervalJson(const std::optional<Interval>& interval) {
-  if (!interval) return Json();
-  return {{"mean", interval->mean}, {"low", interval->low}, {"high", interval->high}};
-}
-
-// name_mean, name_low, name_high.
-void AddInterval(const std::string& name, const Interval& interval, Json& row) {
-  row[name + "_mean"] = NumberOrNull(interval.mean);
-  row[name + "_low"] = NumberOrNull(interval.low);
-  row[name + "_high"] = NumberOrNull(interval.high);
-}
-
-Json RowJson(const std::string& name, const RaceOptions& options, const RaceEntry& entry) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  Json row{{"objective", name},
-           {"method", entry.method},
-           {"stages", entry.stages},
-           {"noise", entry.noise},
-           {"step_size", entry.step_size},
-           {"step_sizes_tried", entry.tried},
-           {"ticks", options.trial.ticks},
-           {"against_first", IntervalJson(entry.against_first)}};
-  AddInterval("loss", entry.final, row);
-  if (entry.held_out) AddInterval("held_out", *entry.held_out, row);
-  if (options.target) {
-    row["seeds_at_target"] = entry.reached;
-    AddInterval("ticks_to_target", entry.ticks_to_target.value_or(Interval{kNever, kNever, kNever}),
-                row);
-    row["ticks_against_first"] = IntervalJson(entry.ticks_against_first);
-  }
-  return row;
-}
-
-}  // namespace
-
-Json RaceJson(const std::string& name, const Objective& objective, const RaceOptions& options,
-              const Race& race) {
-  Json json;
-  json["schema"] = "heddle.lab.race/1";
-  json["objective"] = name;
-  json["dimension"] = objective.dimension();
-  const bool constants = objective.has_constants();
-  json["smoothness"] = constants ? Json(objective.smoothness()) : Json();
-  json["lowest_loss"] = constants ? Json(objective.lowest()) : Json();
-  json["seeds"] = options.seeds;
-  json["interval"] = "95% t-interval over seeds";
-  json["clock"] = {{"forward", options.clock.forward},
-                   {"backward", options.clock.backward},
-                   {"latency", options.clock.latency},
-                   {"average", options.trial.average_ticks}};
-  json["every"] = options.trial.every;
-  if (options.target) json["target"] = *options.target;
-  json["grid"] = {{"low", race.lowest_step},
-                  {"high", race.highest_step},
-                  {"count", options.step_sizes},
-                  {"refine", options.refine}};
-  json["rows"] = Json::array();
-  json["curves"] = Json::array();
-  for (const RaceEntry& entry : race.entries) {
-    json["rows"].push_back(RowJson(name, options, entry));
-    json["curves"].push_back(CurveJson(entry, options.trial));
-  }
-  return json;
-}
-
-LineChart RaceChart(const std::string& name, const Objective& objective, const RaceOptions& options,
-                    const Race& race) {
+LineChart RaceChart(const RaceSubject& subject, const RaceOptions& options, const Race& race) {
   LineChart chart;
-  chart.title =
-      fmt::format("{}: loss against simulated time, {} seeds, 95% intervals", name, options.seeds);
+  chart.title = fmt::format("{}: loss against simulated time, {} seeds, 95% intervals",
+                            subject.name, options.seeds);
   chart.x_label = "ticks";
-  chart.y_label = objective.lowest() == 0 ? "loss" : "loss above the lowest";
+  chart.y_label = subject.lowest == 0 ? "loss" : "loss above the lowest";
   chart.log_y = true;
   for (size_t k = 0; k < race.entries.size(); ++k) {
     const RaceEntry& entry = race.entries[k];
@@ -112,9 +28,9 @@ LineChart RaceChart(const std::string& name, const Objective& objective, const R
     for (size_t point = 0; point < entry.curve.size(); ++point) {
       const Interval& loss = entry.curve[point];
       series.x.push_back(static_cast<double>(PointTick(options.trial, static_cast<int>(point))));
-      series.y.push_back(loss.mean - objective.lowest());
-      series.low.push_back(loss.low - objective.lowest());
-      series.high.push_back(loss.high - objective.lowest());
+      series.y.push_back(loss.mean - subject.lowest);
+      series.low.push_back(loss.low - subject.lowest);
+      series.high.push_back(loss.high - subject.lowest);
     }
     chart.panels.back().series.push_back(std::move(series));
   }
@@ -138,17 +54,23 @@ struct Extra {
   int spare = 0;  // as of a Column
 };
 
-std::vector<Extra> ExtrasOf(const Objective& objective, const RaceOptions& options,
+std::vector<Extra> ExtrasOf(const RaceSubject& subject, const RaceOptions& options,
                             const Race& race) {
   std::vector<Extra> extras;
-  if (objective.lowest() != 0) {
+  if (subject.lowest != 0) {
     extras.push_back(
         {"above lowest",
-         [&](const RaceEntry& entry) { return Number(entry.final.mean - objective.lowest()); }, 1});
+         [&](const RaceEntry& entry) { return Number(entry.final.mean - subject.lowest); }, 1});
   }
   if (race.entries[0].held_out) {
     extras.push_back(
         {"held out", [](const RaceEntry& entry) { return IntervalText(entry.held_out, ""); }});
+  }
+  const bool stale = std::any_of(race.entries.begin(), race.entries.end(),
+                                 [](const RaceEntry& entry) { return entry.staleness; });
+  if (stale) {
+    extras.push_back(
+        {"‖x - z‖²", [](const RaceEntry& entry) { return IntervalText(entry.staleness, ""); }});
   }
   if (!options.target) return extras;
   extras.push_back({"ticks to " + Number(*options.target), [&](const RaceEntry& entry) {
@@ -173,20 +95,18 @@ bool Before(const RaceEntry& a, const RaceEntry& b) {
   return a.final.mean < b.final.mean;
 }
 
-std::string HeadingOf(const std::string& name, const Objective& objective,
-                      const RaceOptions& options) {
+std::string HeadingOf(const RaceSubject& subject, const RaceOptions& options) {
   const std::string constants =
-      objective.has_constants()
-          ? fmt::format(" · L {} · lowest loss {}", Number(objective.smoothness()),
-                        Number(objective.lowest()))
-          : "";
-  return fmt::format("{} · {} parameters{} · {} ticks · {} seeds\n\n", name, objective.dimension(),
-                     constants, options.trial.ticks, options.seeds);
+      subject.has_constants ? fmt::format(" · L {} · lowest loss {}", Number(subject.smoothness),
+                                          Number(subject.lowest))
+                            : "";
+  return fmt::format("{} · {} parameters{} · {} ticks · {} seeds\n\n", subject.name,
+                     subject.dimension, constants, options.trial.ticks, options.seeds);
 }
 
-std::string LegendOf(const Objective& objective, const RaceOptions& options) {
+std::string LegendOf(const RaceSubject& subject, const RaceOptions& options) {
   const std::string compared =
-      objective.has_constants() ? "what is left above the lowest loss" : "the loss";
+      subject.has_constants ? "what is left above the lowest loss" : "the loss";
   std::string text = fmt::format(
       "\nEach method at its best step size, from {} a factor √2 apart, more beyond an edge, then "
       "{} "
@@ -202,11 +122,23 @@ std::string LegendOf(const Objective& objective, const RaceOptions& options) {
   return text;
 }
 
+// Ticks are the abstraction's: what its updates would take on the plan's devices.
+std::string WorkText(const UpdateWork& work, int stages) {
+  return fmt::format(
+      "\n‖x - z‖²: how far the weights that a gradient was taken at are from those it changes, "
+      "mean "
+      "over updates. Executed on this plan's devices, an update of one block takes PipeDream {} of "
+      "their time (a stage's forward and backward), and a randomized method {} (all forwards, and "
+      "back to the block): {:.2f} times as much, {:.2f} S. Ticks count both alike.",
+      ToText(Seconds{work.pipedream}), ToText(Seconds{work.randomized}), work.ratio(),
+      work.ratio() / stages);
+}
+
 }  // namespace
 
-void PrintRace(const std::string& name, const Objective& objective, const RaceOptions& options,
-               const Race& race, const Terminal& terminal) {
-  terminal.Print(HeadingOf(name, objective, options));
+void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Race& race,
+               const Terminal& terminal) {
+  terminal.Print(HeadingOf(subject, options));
   std::vector<Column> columns = {{"noise", Align::kRight},
                                  {"stages", Align::kRight},
                                  {"method"},
@@ -215,7 +147,7 @@ void PrintRace(const std::string& name, const Objective& objective, const RaceOp
                                  {"low", Align::kRight, 2},
                                  {"high", Align::kRight, 2},
                                  {"against " + options.methods[0], Align::kRight}};
-  const std::vector<Extra> extras = ExtrasOf(objective, options, race);
+  const std::vector<Extra> extras = ExtrasOf(subject, options, race);
   for (const Extra& extra : extras) columns.push_back({extra.title, Align::kRight, extra.spare});
   TextTable table(columns);
   for (size_t begin = 0; begin < race.entries.size(); begin += options.methods.size()) {
@@ -238,7 +170,10 @@ void PrintRace(const std::string& name, const Objective& objective, const RaceOp
     }
   }
   terminal.Print(table.Print(terminal.style()));
-  terminal.Print(Wrapped(LegendOf(objective, options), terminal.width));
+  terminal.Print(Wrapped(LegendOf(subject, options), terminal.width));
+  if (subject.work) {
+    terminal.Print(Wrapped(WorkText(*subject.work, options.stages[0]), terminal.width));
+  }
 }
 
 }  // namespace heddle

@@ -1,23 +1,16 @@
-// What `heddle lab race` shows of a Race: JSON, a chart, a table.
+// What `heddle lab race` shows of a Race beside its JSON: a chart, a table.
 #pragma once
 
-#include <string>
-
 #include "cli/command.h"
-#include "lab/race.h"
+#include "lab/race_json.h"
 #include "report/line_chart.h"
 
 namespace heddle {
 
-// `name` is that of the objective.
-Json RaceJson(const std::string& name, const Objective& objective, const RaceOptions& options,
-              const Race& race);
-
 // Panels by noise and stages; on a logarithmic axis what is left above the lowest loss.
-LineChart RaceChart(const std::string& name, const Objective& objective, const RaceOptions& options,
-                    const Race& race);
+LineChart RaceChart(const RaceSubject& subject, const RaceOptions& options, const Race& race);
 
-void PrintRace(const std::string& name, const Objective& objective, const RaceOptions& options,
-               const Race& race, const Terminal& terminal);
+void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Race& race,
+               const Terminal& terminal);
 
 }  // namespace heddle

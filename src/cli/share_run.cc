@@ -5,6 +5,7 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 
 #include "base/file.h"
 #include "cli/value_check.h"
@@ -31,6 +32,30 @@ Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profil
   return config;
 }
 
+// Those that run at the same time: the plan's, or all.
+std::vector<std::vector<size_t>> GroupsOf(const ShareInputs& inputs, const SharePlan& plan,
+                                          const ShareRunFlags& flags) {
+  std::vector<std::vector<size_t>> groups;
+  if (flags.one_group) {
+    groups.emplace_back(inputs.jobs.size());
+    std::iota(groups[0].begin(), groups[0].end(), size_t{0});
+    return groups;
+  }
+  for (const ShareGroup& group : plan.groups) groups.push_back(group.jobs);
+  return groups;
+}
+
+// What the simulator says of a step of each job among the others, where the run is of the devices
+// and in the order that it knows.
+std::vector<Seconds> PredictionFor(const ShareInputs& inputs, const std::vector<size_t>& group,
+                                   const ShareRunFlags& flags) {
+  const TurnOrder order = ParseTurnOrder(flags.order).value_or(inputs.file.share.order);
+  const bool modelled = flags.emulate || flags.shaped;
+  if (!modelled || flags.together || order != inputs.file.share.order) return {};
+  const Result<std::vector<Seconds>> steps = SimulatedSteps(inputs, group);
+  return steps.ok() ? steps.value() : std::vector<Seconds>();
+}
+
 std::string NewDirectory() { return fmt::format("runs/share-{}", std::time(nullptr)); }
 
 }  // namespace
@@ -40,7 +65,12 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
                     "Run them here: each alone, then in turns; parameters must be the same");
   command->add_flag("--emulate", flags.emulate,
                     "With --run: pace devices and network to the cluster of the file");
-  command->add_option("--dilate", flags.dilate, "With --emulate: how much slower time goes")
+  command->add_flag("--shaped", flags.shaped,
+                    "With --run: pace devices, and exchange over shaped links between network "
+                    "namespaces of this machine (root)");
+  command
+      ->add_option("--dilate", flags.dilate,
+                   "With --emulate or --shaped: how much slower time goes")
       ->check(AtLeast(0));
   command->add_flag("--no-serial", flags.no_serial, "With --run: do not run each alone first");
   command->add_flag("--together", flags.together,
@@ -72,19 +102,21 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
   config.manner = flags.together ? ShareManner::kTogether : ShareManner::kTurns;
   config.switch_cost = inputs.file.share.switch_cost;
   config.serial = !flags.no_serial;
-  config.emulate = flags.emulate;
+  config.emulate = flags.emulate || flags.shaped;
+  config.shaped = flags.shaped ? 1 : 0;
   config.dilate = flags.dilate;
   config.lease = inputs.file.share.lease.value;
-  for (const ShareGroup& group : plan.groups) {
+  for (const std::vector<size_t>& group : GroupsOf(inputs, plan, flags)) {
     config.groups.emplace_back();
-    for (const size_t k : group.jobs) {
+    const std::vector<Seconds> predicted = PredictionFor(inputs, group, flags);
+    for (size_t place = 0; place < group.size(); ++place) {
       config.groups.back().push_back(static_cast<int32_t>(config.jobs.size()));
-      HEDDLE_ASSIGN(ShareJobConfig job,
-                    ConfigOf(inputs.jobs[k], inputs.file.profile, config.directory, flags.dtype));
+      HEDDLE_ASSIGN(ShareJobConfig job, ConfigOf(inputs.jobs[group[place]], inputs.file.profile,
+                                                 config.directory, flags.dtype));
+      if (place < predicted.size()) job.predicted = predicted[place];
       config.jobs.push_back(std::move(job));
     }
   }
-  if (flags.one_group) config.groups.clear();
   std::vector<std::string> words = {"share", ShareConfigToJson(config).dump()};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));

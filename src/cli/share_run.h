@@ -11,6 +11,7 @@ namespace heddle {
 struct ShareRunFlags {
   bool run = false;
   bool emulate = false;
+  bool shaped = false;  // emulated devices, over links of network namespaces
   bool no_serial = false;
   bool together = false;
   bool one_group = false;  // all jobs at once, whatever the plan thinks of it

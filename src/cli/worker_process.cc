@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstring>
 
+#include "base/json_field.h"
 #include "run/kernel_environment.h"
 
 namespace heddle {
@@ -33,11 +34,39 @@ void Become(const std::string& worker, std::vector<std::string> words) {
   execv(arguments[0], arguments.data());
 }
 
+// Until the pipe's other end is closed.
+std::string ReadLines(int file, const std::function<bool(const std::string& line)>& takes) {
+  std::string output, rest;
+  char block[4096];
+  ssize_t count = 0;
+  while ((count = read(file, block, sizeof block)) > 0) {
+    rest.append(block, static_cast<size_t>(count));
+    size_t end = 0;
+    while ((end = rest.find('\n')) != std::string::npos) {
+      const std::string line = rest.substr(0, end);
+      rest.erase(0, end + 1);
+      if (!takes || !takes(line)) output += line + "\n";
+    }
+  }
+  return output + rest;
+}
+
+// The error object that a command prints with --json.
+Error WhyItFailed(const std::string& worker, const std::string& output) {
+  const Json said = Json::parse(output, nullptr, /*allow_exceptions=*/false);
+  if (!said.is_object() || !said.contains("exit_code")) {
+    return {ErrorKind::kRunFailed, worker, "failed", "run the command by itself to see why"};
+  }
+  return {static_cast<ErrorKind>(said.value("exit_code", 1)), said.value("where", ""),
+          said.value("error", ""), said.value("hint", "")};
+}
+
 }  // namespace
 
 bool HasWorker() { return FindWorker().ok(); }
 
-Result<std::string> OutputOfWorker(std::vector<std::string> words) {
+Result<std::string> OutputOfWorker(std::vector<std::string> words,
+                                   const std::function<bool(const std::string& line)>& takes) {
   HEDDLE_ASSIGN(const std::string worker, FindWorker());
   int ends[2];
   if (pipe(ends) != 0) return Error{ErrorKind::kInternal, worker, std::strerror(errno), ""};
@@ -51,17 +80,12 @@ Result<std::string> OutputOfWorker(std::vector<std::string> words) {
     _exit(static_cast<int>(ErrorKind::kInternal));
   }
   close(ends[1]);
-  std::string output;
-  char block[4096];
-  ssize_t count = 0;
-  while ((count = read(ends[0], block, sizeof block)) > 0) {
-    output.append(block, static_cast<size_t>(count));
-  }
+  std::string output = ReadLines(ends[0], takes);
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
-  return Error{ErrorKind::kRunFailed, worker, "failed", "run the command by itself to see why"};
+  return WhyItFailed(worker, output);
 }
 
 Status BecomeWorker(std::vector<std::string> words) {

@@ -91,9 +91,7 @@ class TwoVersions {
     AddMeanNoise(trial_, batch, trial_.batch(), block, gradient_.data());
     double* x = x_.data() + block.begin;
     std::copy(x, x + block.size(), previous_.begin() + block.begin);
-    for (int64_t k = 0; k < block.size(); ++k) {
-      x[k] -= trial_.step_size * gradient_[static_cast<size_t>(k)];
-    }
+    objective_.Descend(block, gradient_.data(), trial_.step_size, x);
     ++version_[static_cast<size_t>(stage)];
   }
 
@@ -135,7 +133,8 @@ Curve RunGpipe(const Trial& trial, int64_t times) {
   for (int64_t batch = 0; recorder.Reach((batch + 1) * round, x); ++batch) {
     BatchGradient(trial, x.data(), batch, count, pass, gradient);
     AddMeanNoise(trial, batch, count, {0, trial.objective.dimension()}, gradient.data());
-    for (size_t k = 0; k < x.size(); ++k) x[k] -= trial.step_size * gradient[k];
+    trial.objective.Descend({0, trial.objective.dimension()}, gradient.data(), trial.step_size,
+                            x.data());
   }
   return recorder.Finish(x);
 }

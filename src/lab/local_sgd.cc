@@ -35,7 +35,7 @@ class Replicas {
     pass_.draw = {trial_.seed, microbatch};
     trial_.objective.Gradient(replica.data(), pass_, gradient_.data());
     AddNoise(trial_, microbatch * dimension_, dimension_, gradient_.data());
-    for (size_t k = 0; k < replica.size(); ++k) replica[k] -= trial_.step_size * gradient_[k];
+    trial_.objective.Descend({0, dimension_}, gradient_.data(), trial_.step_size, replica.data());
   }
 
   // Into the first, in order of the replicas.

@@ -31,6 +31,10 @@ std::vector<double> Objective::Start(uint64_t seed) const {
   return start;
 }
 
+void Objective::Descend(const Block& block, const double* gradient, double step, double* x) const {
+  for (int64_t k = 0; k < block.size(); ++k) x[k] -= step * gradient[k];
+}
+
 void Objective::Gradient(const double* x, Pass& pass, double* gradient) const {
   const Block whole{0, dimension()};
   Begin(pass);

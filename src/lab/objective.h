@@ -14,11 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace heddle {
+
+class BlockPass;
 
 // Elements begin … end - 1.
 struct Block {
@@ -46,6 +49,7 @@ struct Pass {
   std::vector<double> scratch;
   std::vector<uint8_t> symbols;  // of a language model: what is read, then what is to be predicted
   int64_t returned = 0;          // of a network: the first unit whose backward has been
+  std::shared_ptr<BlockPass> network;  // of a model that is computed elsewhere
 };
 
 class Objective {
@@ -81,6 +85,8 @@ class Objective {
   // After Turn: puts other values in place of those that the block's forward read, as far as the
   // backwards use them.
   virtual void Reread(const Block& block, const double* values, Pass& pass) const = 0;
+  // x ← x - step · gradient, for the block's elements, which both point to.
+  virtual void Descend(const Block& block, const double* gradient, double step, double* x) const;
   // Whether a block's gradient depends on that block and the elements beside it only.
   virtual bool neighbours_only() const = 0;
 

@@ -16,6 +16,8 @@ class PipeDream {
         x_(objective_.Start(trial.seed)),
         gradient_(x_.size()),
         passes_(static_cast<size_t>(stages_), objective_.MakePass()) {
+    staleness_ = rule.staleness;
+    if (staleness_ == nullptr && trial.options.staleness) staleness_ = &own_staleness_;
     if (rule.momentum) velocity_.assign(x_.size(), 0.0);
     if (rule.look_ahead) ahead_.assign(x_.size(), 0.0);
     if (rule.versions == Versions::kVertical) versions_.assign(static_cast<size_t>(stages_), x_);
@@ -31,7 +33,7 @@ class PipeDream {
       if (!recorder.Reach(event.tick + 1, x_)) break;
       Backward(event.stage, event.microbatch);
     }
-    return recorder.Finish(x_);
+    return recorder.Finish(x_, staleness_);
   }
 
  private:
@@ -76,9 +78,7 @@ class PipeDream {
     objective_.Backward(block, pass, gradient_.data());
     AddNoise(trial_, microbatch * objective_.dimension() + block.begin, block.size(),
              gradient_.data());
-    if (rule_.staleness != nullptr) {
-      rule_.staleness->Add(x_, pass.point, gradient_, block.size());
-    }
+    if (staleness_ != nullptr) staleness_->Add(x_, pass.point, gradient_, block.size());
     Update(stage);
     if (rule_.versions == Versions::kVertical) {
       std::copy(x_.begin() + block.begin, x_.begin() + block.end,
@@ -92,8 +92,7 @@ class PipeDream {
     double step = trial_.step_size;
     if (rule_.step_by_stage) step /= static_cast<double>(stages_ - stage);
     if (!rule_.momentum) {
-      for (int64_t k = 0; k < block.size(); ++k) x[k] -= step * gradient_[static_cast<size_t>(k)];
-      return;
+      return objective_.Descend(block, gradient_.data(), step, x);
     }
     const double kept = trial_.options.momentum;
     double* velocity = velocity_.data() + block.begin;
@@ -111,22 +110,11 @@ class PipeDream {
   std::vector<double> x_, gradient_, velocity_, ahead_;
   std::vector<std::vector<double>> versions_;
   std::vector<Pass> passes_;
+  Staleness own_staleness_;
+  Staleness* staleness_ = nullptr;  // null: nobody asks
 };
 
 }  // namespace
-
-void Staleness::Add(const std::vector<double>& x, const std::vector<double>& z,
-                    const std::vector<double>& block_gradient, int64_t block_size) {
-  double apart = 0, norm = 0;
-  for (size_t k = 0; k < x.size(); ++k) apart += (x[k] - z[k]) * (x[k] - z[k]);
-  for (size_t k = 0; k < static_cast<size_t>(block_size); ++k) {
-    norm += block_gradient[k] * block_gradient[k];
-  }
-  ++updates;
-  distance += apart;
-  gradient += norm;
-  largest = std::max(largest, norm);
-}
 
 Curve RunPipeDream(const Trial& trial, const PipeDreamRule& rule) {
   return PipeDream(trial, rule).Run();

@@ -22,16 +22,6 @@ namespace heddle {
 
 enum class Versions : uint8_t { kStash, kVertical, kNone };
 
-// How far what was read is from what is updated: sums over all updates.
-struct Staleness {
-  int64_t updates = 0;
-  double distance = 0;  // ‖x - z‖² just before the update
-  double gradient = 0;  // ‖∇_i f(z; ξ)‖², the block that is updated
-  double largest = 0;   // of these gradients
-  void Add(const std::vector<double>& x, const std::vector<double>& z,
-           const std::vector<double>& block_gradient, int64_t block_size);
-};
-
 struct PipeDreamRule {
   Versions versions = Versions::kStash;
   bool step_by_stage = false;  // γ_s = γ / (S - s), one more than the block's own delay

@@ -254,6 +254,17 @@ class RaceTrack {
     return race;
   }
 
+  // Of what all curves have, or none.
+  static std::optional<Interval> MeanOf(const std::vector<Curve>& curves,
+                                        std::optional<double> Curve::*figure) {
+    std::vector<double> values;
+    for (const Curve& curve : curves) {
+      if (!(curve.*figure)) return std::nullopt;
+      values.push_back(*(curve.*figure));
+    }
+    return MeanInterval(values);
+  }
+
   // What is known at the end only, and the comparison with the first method.
   void Compare(const std::vector<Curve>& curves, const std::vector<Curve>& first,
                RaceEntry& entry) const {
@@ -264,11 +275,8 @@ class RaceTrack {
     const double rounding = 1e-13 * std::abs(objective_.lowest());
     entry.against_first =
         MeanRatio(above_lowest(LastLosses(curves)), above_lowest(LastLosses(first)), rounding);
-    if (curves[0].held_out) {
-      std::vector<double> held_out;
-      for (const Curve& curve : curves) held_out.push_back(*curve.held_out);
-      entry.held_out = MeanInterval(held_out);
-    }
+    entry.held_out = MeanOf(curves, &Curve::held_out);
+    entry.staleness = MeanOf(curves, &Curve::staleness);
     if (!options_.target) return;
     const std::vector<double> ticks = TargetTicks(options_, curves);
     entry.reached = static_cast<int>(

@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "base/interval.h"
 #include "base/result.h"
-#include "lab/interval.h"
 #include "lab/trial.h"
 
 namespace heddle {
@@ -60,6 +60,7 @@ struct RaceEntry {
   // trial is at the lowest loss to rounding.
   std::optional<Interval> against_first;
   std::optional<Interval> held_out;  // at the end, where the objective has such samples
+  std::optional<Interval> staleness;  // ‖x - z‖², of methods that read stale weights, if asked for
   // With a target: how many seeds came down to it; if all did, the ticks they took, and those over
   // what the first method took, as above.
   int reached = 0;

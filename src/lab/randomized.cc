@@ -21,7 +21,7 @@ class Randomized {
   Randomized(const Trial& trial, DelayMode mode, Staleness* staleness)
       : trial_(trial),
         mode_(mode),
-        staleness_(staleness),
+        staleness_(staleness == nullptr && trial.options.staleness ? &own_staleness_ : staleness),
         objective_(trial.objective),
         stages_(trial.stages()),
         blocks_(objective_.Blocks(stages_)),
@@ -45,7 +45,7 @@ class Randomized {
       if (!recorder.Reach(event.tick + 1, x_)) break;
       Step(event);
     }
-    return recorder.Finish(x_);
+    return recorder.Finish(x_, staleness_);
   }
 
  private:
@@ -77,9 +77,7 @@ class Randomized {
     AddNoise(trial_, numbers, block.size(), gradient_.data());
     if (staleness_ != nullptr) staleness_->Add(x_, pass_.point, gradient_, block.size());
     double* x = x_.data() + block.begin;
-    for (int64_t e = 0; e < block.size(); ++e) {
-      x[e] -= trial_.step_size * gradient_[static_cast<size_t>(e)];
-    }
+    objective_.Descend(block, gradient_.data(), trial_.step_size, x);
     history_.Push(chosen, x);
   }
 
@@ -99,7 +97,8 @@ class Randomized {
 
   const Trial& trial_;
   DelayMode mode_;
-  Staleness* staleness_;
+  Staleness own_staleness_;
+  Staleness* staleness_;  // null: nobody asks
   const Objective& objective_;
   int stages_;
   std::vector<Block> blocks_;

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/interval.h"
 #include "base/result.h"
-#include "lab/interval.h"
 #include "lab/objective.h"
 #include "lab/schedule.h"
 

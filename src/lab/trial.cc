@@ -31,6 +31,19 @@ double TicksToReach(const TrialOptions& options, const Curve& curve, double targ
   return std::numeric_limits<double>::infinity();
 }
 
+void Staleness::Add(const std::vector<double>& x, const std::vector<double>& z,
+                    const std::vector<double>& block_gradient, int64_t block_size) {
+  double apart = 0, norm = 0;
+  for (size_t k = 0; k < x.size(); ++k) apart += (x[k] - z[k]) * (x[k] - z[k]);
+  for (size_t k = 0; k < static_cast<size_t>(block_size); ++k) {
+    norm += block_gradient[k] * block_gradient[k];
+  }
+  ++updates;
+  distance += apart;
+  gradient += norm;
+  largest = std::max(largest, norm);
+}
+
 LossRecorder::LossRecorder(const Trial& trial) : trial_(trial) {
   constexpr double kDiverged = 1e6;  // times the first loss
   curve_.first = trial.objective.Loss(trial.objective.Start(trial.seed).data());
@@ -52,7 +65,10 @@ bool LossRecorder::Reach(int64_t tick, const std::vector<double>& x) {
   return !curve_.diverged && tick <= trial_.options.ticks;
 }
 
-Curve LossRecorder::Finish(const std::vector<double>& x) {
+Curve LossRecorder::Finish(const std::vector<double>& x, const Staleness* staleness) {
+  if (staleness != nullptr && staleness->updates > 0) {
+    curve_.staleness = staleness->distance / static_cast<double>(staleness->updates);
+  }
   const auto points = static_cast<size_t>(trial_.options.points);
   while (!curve_.diverged && curve_.losses.size() < points) Take(x);
   curve_.held_out = trial_.objective.HeldOutLoss(x.data());

@@ -29,6 +29,7 @@ struct TrialOptions {
   double momentum = 0.9;        // of pd-momentum and pd-lookahead
   double outer_momentum = 0.9;  // of diloco
   double outer_step = 0.7;      // of diloco
+  bool staleness = false;       // of pd and rpd: Curve::staleness
 };
 
 struct Trial {
@@ -49,11 +50,22 @@ struct Trial {
 // Numbers of the seed's sequence that any method uses in so many ticks.
 int64_t NoiseNeeded(const PipelineClock& clock, int64_t ticks, const Objective& objective);
 
+// How far what was read is from what is updated: sums over all updates.
+struct Staleness {
+  int64_t updates = 0;
+  double distance = 0;  // ‖x - z‖² just before the update
+  double gradient = 0;  // ‖∇_i f(z; ξ)‖², the block that is updated
+  double largest = 0;   // of these gradients
+  void Add(const std::vector<double>& x, const std::vector<double>& z,
+           const std::vector<double>& block_gradient, int64_t block_size);
+};
+
 struct Curve {
   double first = 0;            // loss at the start
   std::vector<double> losses;  // by point; infinite from where it diverged
   bool diverged = false;
   std::optional<double> held_out;  // at the end, where the objective has such samples
+  std::optional<double> staleness;  // the mean of ‖x - z‖² over the updates, if it was asked for
   double last() const { return losses.back(); }
 };
 
@@ -70,7 +82,8 @@ class LossRecorder {
   // Records what x was at all times before `tick`, which the next change ends at. False: that is
   // after the end, or x diverged, and the trial is over.
   bool Reach(int64_t tick, const std::vector<double>& x);
-  Curve Finish(const std::vector<double>& x);
+  // `staleness` may be null.
+  Curve Finish(const std::vector<double>& x, const Staleness* staleness = nullptr);
 
  private:
   void Take(const std::vector<double>& x);

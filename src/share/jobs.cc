@@ -40,6 +40,33 @@ constexpr std::string_view kPlanningFields[] = {
     "model", "batch",         "strategy",       "microbatches", "dtype", "optimizer", "clip",
     "links", "profile_batch", "profile_device", "versions",     "sync",  "compress"};
 
+// Fields that mean something to some strategies only. What hangs on the plan that was made, and not
+// on the strategy's name, the planner refuses (clip, microbatches of async) or PlanJob does
+// (overlap, sync, compress).
+struct FieldOfStrategy {
+  std::string_view field, strategy;
+};
+constexpr FieldOfStrategy kFieldsOfStrategies[] = {{"versions", "async"}};
+constexpr std::string_view kFieldsOfProfiles[] = {"profile_batch", "profile_device"};
+
+// A field that nobody would read is a mistake.
+Status CheckFieldsAreRead(const JsonField& field, const JobSpec& job) {
+  for (const auto& [key, strategy] : kFieldsOfStrategies) {
+    if (!field.Has(key) || job.strategy == strategy) continue;
+    HEDDLE_ASSIGN(const JsonField child, field.Child(key));
+    return child.Bad(fmt::format("has no effect with strategy = \"{}\"", job.strategy),
+                     fmt::format("it goes with strategy = \"{}\"; or leave it out", strategy));
+  }
+  for (const std::string_view key : kFieldsOfProfiles) {
+    if (!field.Has(key) || IsProfileSpec(job.options.model)) continue;
+    HEDDLE_ASSIGN(const JsonField child, field.Child(key));
+    return child.Bad(
+        fmt::format("has no effect: model \"{}\" is no layer profile", job.options.model),
+        "it goes with a model that is a file of measured layers; or leave it out");
+  }
+  return Ok();
+}
+
 // The field as one of the names, if it is there.
 template <class T, class U, size_t kCount>
 Status ReadChoice(const JsonField& field, std::string_view key, const Named<T> (&names)[kCount],
@@ -101,12 +128,6 @@ Status ReadString(const JsonField& field, std::string_view key, std::string& val
   return Ok();
 }
 
-Status ReadBool(const JsonField& field, std::string_view key, bool& value) {
-  if (!field.Has(key)) return Ok();
-  HEDDLE_ASSIGN(value, field.Bool(key));
-  return Ok();
-}
-
 // A path of the file, from where the file lies.
 std::string Beside(const std::string& file, const std::string& path) {
   const std::filesystem::path relative(path);
@@ -125,6 +146,7 @@ Status ReadPlanning(const JsonField& field, const std::string& file, JobSpec& jo
   HEDDLE_ASSIGN(options.batch, field.Int("batch", 1, kMostBatch));
   job.strategy = "dp";
   HEDDLE_RETURN_IF_ERROR(ReadString(field, "strategy", job.strategy));
+  HEDDLE_RETURN_IF_ERROR(CheckFieldsAreRead(field, job));
   if (field.Has("microbatches")) {
     HEDDLE_ASSIGN(options.microbatches,
                   field.Int("microbatches", 1, std::min(options.batch, kMostMicrobatches)));
@@ -191,7 +213,12 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
     HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "tolerated_slowdown", {1, kMostSlowdown},
                                       job.tolerated_slowdown.emplace()));
   }
-  HEDDLE_RETURN_IF_ERROR(ReadBool(field, "overlap", job.overlap));
+  if (field.Has("overlap")) {
+    HEDDLE_ASSIGN(job.overlap, field.Bool("overlap"));
+  }
+  for (const char* key : {"overlap", "sync", "compress"}) {
+    if (field.Has(key)) job.gradient_keys.emplace_back(key);
+  }
   return job;
 }
 

@@ -34,6 +34,7 @@ struct JobSpec {
   int64_t priority = 0;  // higher is more urgent: see docs/share.md
   std::optional<double> tolerated_slowdown;  // 1.3: a step may take 1.3 times as long as alone
   bool overlap = true;                       // gradients go in buckets while backward goes on
+  std::vector<std::string> gradient_keys;    // of overlap, sync and compress those it states
 };
 
 struct ShareOptions {

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "choose/planners.h"
+#include "program/lower/lower.h"
+#include "program/text/program_text.h"
 #include "program/unroll.h"
 #include "run/share/turn_count.h"
 
@@ -113,6 +115,44 @@ Result<MadePlan> MakeOwnPlan(const JobSpec& spec, const Cluster& cluster, const 
   return MadePlan{std::move(planning), std::move(plan)};
 }
 
+// A key about sums of gradients, and the two plans it tells apart.
+struct GradientKey {
+  std::string_view name;
+  void (*one)(Plan& plan);
+  void (*other)(Plan& plan);
+};
+constexpr GradientKey kGradientKeys[] = {
+    {"overlap", [](Plan& plan) { plan.bucket = Bytes{1}; },
+     [](Plan& plan) { plan.bucket = kOneBucket; }},
+    {"sync", [](Plan& plan) { plan.sync = GradientSync::kAllReduce; },
+     [](Plan& plan) { plan.sync = GradientSync::kServers; }},
+    {"compress", [](Plan& plan) { plan.compress = false; },
+     [](Plan& plan) { plan.compress = true; }},
+};
+
+// Whether this plan reads the key: its Program is another one.
+bool Reads(const Plan& plan, const Graph& graph, const GradientKey& key) {
+  Plan plans[] = {plan, plan};
+  key.one(plans[0]);
+  key.other(plans[1]);
+  const Result<Program> one = LowerPlan(plans[0], graph), other = LowerPlan(plans[1], graph);
+  return !one.ok() || !other.ok() || PrintProgram(one.value()) != PrintProgram(other.value());
+}
+
+// What the file states of sums of gradients goes with plans that have some.
+Status CheckGradientKeys(const JobSpec& spec, const MadePlan& made) {
+  for (const GradientKey& key : kGradientKeys) {
+    const bool stated = std::find(spec.gradient_keys.begin(), spec.gradient_keys.end(), key.name) !=
+                        spec.gradient_keys.end();
+    if (!stated || Reads(made.plan, made.planning->graph, key)) continue;
+    return BadInput(std::string(key.name),
+                    fmt::format("has no effect: in this plan of {} nobody sums gradients{}",
+                                made.plan.strategy, key.name == "overlap" ? " in parts" : ""),
+                    "it goes with plans that replicate stages, such as dp; or leave it out");
+  }
+  return Ok();
+}
+
 // As it can run: whole rounds, and enough to fill and drain.
 Status CheckSteps(const JobSpec& spec, const Program& program) {
   const int64_t round = StepsPerBody(program), least = (StepsOutsideBody(program) + 1) * round;
@@ -152,6 +192,8 @@ Result<PlannedJob> PlanJob(const JobSpec& spec, const Cluster& cluster, const Pr
                                             : LoadMadePlan(spec, cluster, profile);
   if (!made.ok()) return OfJob(spec, made.error());
   MadePlan plan = std::move(made).value();
+  if (const Status read = CheckGradientKeys(spec, plan); !read.ok())
+    return OfJob(spec, read.error());
   if (!spec.overlap) plan.plan.bucket = kOneBucket;
   Result<PlannedJob> job = Measure(spec, std::move(plan), cluster);
   if (!job.ok()) return OfJob(spec, job.error());

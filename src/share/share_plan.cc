@@ -28,6 +28,17 @@ class Sharer {
     return std::move(plan_);
   }
 
+  // Seconds of a step, by job.
+  Result<std::vector<Seconds>> SimulatedPace(const std::vector<size_t>& jobs) {
+    if (jobs.size() == 1) return std::vector<Seconds>{inputs_.jobs[jobs[0]].times.alone()};
+    const auto [known, is_new] = paces_.try_emplace(jobs);
+    if (is_new) {
+      HEDDLE_ASSIGN(const JointSimulation simulation, SimulateGroup(Arranged(jobs), false));
+      known->second = simulation.iteration;
+    }
+    return known->second;
+  }
+
  private:
   Result<Judgement> ByModel(const std::vector<size_t>& jobs) const {
     return Judge(inputs_, jobs, [&](const std::vector<size_t>& active) {
@@ -179,16 +190,6 @@ class Sharer {
     return SimulateJoint(jobs, *inputs_.cluster, options);
   }
 
-  Result<std::vector<Seconds>> SimulatedPace(const std::vector<size_t>& jobs) {
-    if (jobs.size() == 1) return std::vector<Seconds>{inputs_.jobs[jobs[0]].times.alone()};
-    const auto [known, is_new] = paces_.try_emplace(jobs);
-    if (is_new) {
-      HEDDLE_ASSIGN(const JointSimulation simulation, SimulateGroup(Arranged(jobs), false));
-      known->second = simulation.iteration;
-    }
-    return known->second;
-  }
-
   // Why a job has nobody to share with: what stands against the partner it would gain most with.
   void TellOf(size_t job) {
     std::optional<ShareRefusal> best;
@@ -283,5 +284,10 @@ Result<ShareInputs> LoadShareInputs(JobsFile file) {
 }
 
 Result<SharePlan> MakeSharePlan(const ShareInputs& inputs) { return Sharer(inputs).Make(); }
+
+Result<std::vector<Seconds>> SimulatedSteps(const ShareInputs& inputs,
+                                            const std::vector<size_t>& jobs) {
+  return Sharer(inputs).SimulatedPace(jobs);
+}
 
 }  // namespace heddle

@@ -73,6 +73,10 @@ struct SharePlan {
 
 Result<SharePlan> MakeSharePlan(const ShareInputs& inputs);
 
+// Seconds of a step of each of these jobs if they share, in the file's order, simulated.
+Result<std::vector<Seconds>> SimulatedSteps(const ShareInputs& inputs,
+                                            const std::vector<size_t>& jobs);
+
 // Bytes that a group needs on each device: of all jobs what stays, and activations of those that
 // may be there at the same time.
 std::vector<Bytes> GroupMemory(const ShareInputs& inputs, const std::vector<size_t>& jobs);

@@ -5,6 +5,7 @@
 //   names
 //                                                            of options that were given as "given"
 //   heddle-worker share '{"jobs": [{"name": "a", …}], …}' [--json]           share_config.h
+//   heddle-worker race plan.json '{"methods": ["pd"], …}' --json             race_json.h
 //   heddle-worker profile '{"models": ["tiny-gpt"], …}' [--json]             profile.cc
 #pragma once
 
@@ -23,6 +24,7 @@ Status VerifyCommand(const Words& words);
 Result<int> RunCommand(const Words& words);  // its exit code: a signal may have stopped it
 Status ProfileCommand(const Words& words);
 Status ShareCommand(const Words& words);
+Status RaceCommand(const Words& words);
 
 // A plan with its graph; a profile if one is named.
 struct PlanAndProfile {

@@ -25,7 +25,8 @@ Result<int> Plainly(const Words& words) {
 constexpr Command kCommands[] = {{"verify", Plainly<VerifyCommand>},
                                  {"run", RunCommand},
                                  {"profile", Plainly<ProfileCommand>},
-                                 {"share", Plainly<ShareCommand>}};
+                                 {"share", Plainly<ShareCommand>},
+                                 {"race", Plainly<RaceCommand>}};
 
 Result<int> Dispatch(const Words& words) {
   HEDDLE_RETURN_IF_ERROR(PrepareOutput());

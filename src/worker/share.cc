@@ -8,9 +8,12 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <thread>
 
 #include "base/file.h"
 #include "office/network_office.h"
+#include "run/share/share_dilation.h"
 #include "run/share/share_mail.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
@@ -34,41 +37,41 @@ class Share {
       jobs_.push_back(std::move(loaded));
     }
     HEDDLE_RETURN_IF_ERROR(MakeDirectories(config_.directory));
+    if (config_.shaped > 0) HEDDLE_RETURN_IF_ERROR(FindHosts());
     if (config_.emulate) HEDDLE_RETURN_IF_ERROR(ChooseDilation());
+    if (config_.shaped > 0) HEDDLE_RETURN_IF_ERROR(ShapeLinks());
     std::vector<JobRun> alone;
     if (config_.serial) {
       HEDDLE_ASSIGN(alone, RunAlone({"alone", ShareManner::kAlone, true, dilation_, 0}));
       const std::vector<StepParts> parts = Parts(alone);
       for (size_t k = 0; k < parts.size(); ++k) alone_parts_[jobs_[k]->config.name] = parts[k];
     }
-    HEDDLE_ASSIGN(const std::vector<JobRun> shared, RunGroups());
-    // Of what waits in mid-step nobody knows m.
-    const bool ordered =
-        std::all_of(jobs_.begin(), jobs_.end(), [](const JobPtr& job) { return job->whole_steps; });
-    ShareSummary summary =
-        Summarise(alone, shared, ordered ? Parts(alone) : std::vector<StepParts>{},
-                  devices_.names.size(), dilation_);
-    if (ordered) AddPeriods(alone, shared, summary);
-    return summary;
+    HEDDLE_ASSIGN(std::vector<JobRun> shared, RunGroups());
+    return Summarise(Gathered(std::move(alone), std::move(shared)));
   }
 
  private:
-  // In which every job makes a step, of all groups one after the other. Stages of a pipeline use
-  // devices unequally, for which there is no T*.
-  void AddPeriods(const std::vector<JobRun>& alone, const std::vector<JobRun>& shared,
-                  ShareSummary& summary) const {
-    const std::vector<StepParts> parts = Parts(alone);
-    for (const std::vector<int32_t>& group : Groups()) {
-      std::vector<StepParts> its_parts;
-      std::vector<JobRun> runs;
-      for (const int32_t k : group) {
-        if (static_cast<size_t>(k) < parts.size())
-          its_parts.push_back(parts[static_cast<size_t>(k)]);
-        runs.push_back(shared[static_cast<size_t>(k)]);
-      }
-      summary.period_bound += PeriodBound(its_parts);
-      summary.measured_period += MeasuredPeriod(runs) / summary.dilation;
+  ShareRuns Gathered(std::vector<JobRun> alone, std::vector<JobRun> shared) const {
+    ShareRuns runs;
+    // Of what waits in mid-step nobody knows m.
+    if (std::all_of(jobs_.begin(), jobs_.end(), [](const JobPtr& j) { return j->whole_steps; })) {
+      runs.parts = Parts(alone);
     }
+    for (const std::vector<int32_t>& group : Groups())
+      runs.groups.push_back({group, Ordered(group)});
+    for (const ShareJobConfig& job : config_.jobs) runs.predicted.push_back(job.predicted.value);
+    runs.alone = std::move(alone);
+    runs.shared = std::move(shared);
+    runs.devices = devices_.names.size();
+    runs.dilation = dilation_;
+    runs.shaped = config_.shaped > 0;
+    return runs;
+  }
+
+  // None of these jobs waits in mid-step.
+  bool Ordered(const std::vector<int32_t>& group) const {
+    return std::all_of(group.begin(), group.end(),
+                       [&](int32_t k) { return jobs_[static_cast<size_t>(k)]->whole_steps; });
   }
 
   JobEntry EntryOf(const ShareJob& job, const SharePhase& phase) const {
@@ -121,7 +124,8 @@ class Share {
 
   Status Join(Supervisor& supervisor, Stage& stage, const ShareJob& job) {
     HEDDLE_ASSIGN(const int32_t number, stage.board.AddJob(EntryOf(job, stage.phase)));
-    const ShareRun run{config_, job, stage.phase, stage.board, number, stage.desk};
+    const ShareHosts* hosts = hosts_ && hosts_->links.made() ? &*hosts_ : nullptr;
+    const ShareRun run{config_, job, stage.phase, stage.board, number, stage.desk, hosts};
     std::filesystem::remove_all(run.directory());
     return supervisor.Start({job.config.name, number, [run] { return LeadShareJob(run); }});
   }
@@ -131,6 +135,12 @@ class Share {
     if (outcome.well) {
       HEDDLE_ASSIGN(run.ranks,
                     ReadNotes({config_, job, stage.phase, stage.board, outcome.number, {}}));
+      // It was done with its last step; its processes took their time to end.
+      int64_t last = 0;
+      for (const RankNotes& rank : run.ranks) {
+        if (!rank.step_ends.empty()) last = std::max(last, rank.step_ends.back());
+      }
+      if (last > 0) run.outcome.ended = last;
     }
     return run;
   }
@@ -148,13 +158,9 @@ class Share {
     int64_t end = 1;
     for (const std::vector<int32_t>& group : Groups()) {
       std::vector<const ShareJob*> jobs;
-      bool ordered = true;
-      for (const int32_t k : group) {
-        jobs.push_back(jobs_[static_cast<size_t>(k)].get());
-        ordered = ordered && jobs.back()->whole_steps;
-      }
+      for (const int32_t k : group) jobs.push_back(jobs_[static_cast<size_t>(k)].get());
       HEDDLE_ASSIGN(std::vector<JobRun> ran,
-                    RunShared(jobs, {"shared", config_.manner, ordered, dilation_, 0}));
+                    RunShared(jobs, {"shared", config_.manner, Ordered(group), dilation_, 0}));
       int64_t start = INT64_MAX, last = end;
       for (const JobRun& run : ran) {
         if (run.outcome.began > 0) start = std::min(start, run.outcome.began);
@@ -276,24 +282,59 @@ class Share {
   Status ChooseDilation() {
     dilation_ = config_.dilate;
     if (dilation_ > 0) return Ok();
-    constexpr double kRoom = 2, kLeastSeconds = 0.1, kMessageSeconds = 0.008, kCores = 2;
     constexpr int64_t kSteps = 4;
     HEDDLE_ASSIGN(const std::vector<JobRun> runs,
                   RunAlone({"calibration", ShareManner::kAlone, true, 0, kSteps}));
+    std::vector<CalibratedJob> jobs;
     for (size_t k = 0; k < runs.size(); ++k) {
-      const double step = jobs_[k]->step_seconds();
-      double work = 0;
-      for (const RankNotes& rank : runs[k].ranks) {
-        dilation_ = std::max(dilation_, kRoom * rank.longest_ratio);
-        // The first step is left out: it is cold.
-        work += rank.work / static_cast<double>(std::max<size_t>(2, rank.step_ends.size()) - 1);
-      }
-      // Messages are exact to a fraction of a millisecond, each.
-      const double least =
-          std::max(kLeastSeconds, kMessageSeconds * static_cast<double>(jobs_[k]->messages));
-      dilation_ = std::max({dilation_, least / step, kRoom * work / kCores / step});
+      jobs.push_back(
+          {jobs_[k]->step_seconds(), jobs_[k]->messages, jobs_[k]->repetitions, runs[k].ranks});
     }
-    Say("time goes {:.3g} times slower, so that real work fits in\n", dilation_);
+    const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const Dilation chosen = DilationFor(jobs, {config_.serial, cores});
+    dilation_ = chosen.factor;
+    Say("time goes {:.3g} times slower, so that real work fits in: about {:.0f} s\n", dilation_,
+        chosen.seconds);
+    if (chosen.wanted > chosen.factor) {
+      Say("others keep this machine busy, computing takes {:.2g} times as long as it should: "
+          "--dilate {:.2g} would have room for that\n",
+          chosen.load, chosen.wanted);
+    }
+    return Ok();
+  }
+
+  // Nodes as hosts, each with the rates of its link; before anything is run, since this machine or
+  // the cluster may not permit it.
+  Status FindHosts() {
+    HEDDLE_RETURN_IF_ERROR(ShapedLinks::Permitted());
+    for (const JobPtr& job : jobs_) {
+      if (job->byte_scale == jobs_[0]->byte_scale) continue;
+      return BadInput("job " + job->config.name,
+                      "trains in a type of another size, against its plan's, than the others",
+                      "shaped links have one rate for all; --emulate counts bytes of plans");
+    }
+    const Cluster& cluster = *jobs_[0]->both.loaded.cluster;
+    std::vector<int> nodes;
+    hosts_.emplace();
+    for (const std::string& name : devices_.names) {
+      const auto device = cluster.FindDevice(name);
+      HEDDLE_CHECK(device.has_value());
+      const int node = cluster.device(*device).node;
+      const auto known = std::find(nodes.begin(), nodes.end(), node);
+      hosts_->host_of.push_back(static_cast<int32_t>(known - nodes.begin()));
+      if (known == nodes.end()) nodes.push_back(node);
+    }
+    HEDDLE_ASSIGN(host_rates_, HostRatesOf(cluster, nodes));
+    return Ok();
+  }
+
+  // In the time that passes here.
+  Status ShapeLinks() {
+    const double slower = (dilation_ > 0 ? dilation_ : 1) * jobs_[0]->byte_scale / config_.shaped;
+    for (HostRates& host : host_rates_) host = {host.up / slower, host.down / slower};
+    HEDDLE_ASSIGN(hosts_->links, ShapedLinks::Make(host_rates_));
+    Say("{} nodes are hosts of their own here, with shaped links between them\n",
+        host_rates_.size());
     return Ok();
   }
 
@@ -304,16 +345,7 @@ class Share {
       for (size_t k = 0; k < config_.jobs.size(); ++k) parts.push_back(jobs_[k]->modelled);
       return parts;
     }
-    for (const JobRun& run : alone) {
-      StepParts part;
-      for (const RankNotes& rank : run.ranks) {
-        const auto steps = static_cast<double>(std::max<size_t>(1, rank.step_ends.size()));
-        part.compute = std::max(part.compute, static_cast<double>(rank.held) * 1e-9 / steps);
-      }
-      const JobRun one[] = {run};
-      part.network = std::max(0.0, MeasuredPeriod(one) - part.compute);
-      parts.push_back(part);
-    }
+    for (const JobRun& run : alone) parts.push_back(MeasuredParts(run));
     return parts;
   }
 
@@ -321,6 +353,8 @@ class Share {
   ShareDevices devices_;
   std::vector<JobPtr> jobs_;  // those of the config, then those that came later
   double dilation_ = 0;
+  std::optional<ShareHosts> hosts_;  // if links are shaped
+  std::vector<HostRates> host_rates_;
   std::map<std::string, StepParts> alone_parts_;  // measured; modelled where emulated
 };
 

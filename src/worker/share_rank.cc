@@ -1,13 +1,10 @@
 #include "worker/share_rank.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "base/file.h"
 #include "base/version.h"
@@ -42,18 +39,11 @@ Seat SeatOf(const ShareRun& run, int32_t rank) {
   return seat;
 }
 
-// This thread, and those it starts, see the network of rank `rank` alone.
-Status EnterNamespace(const std::string& prefix, int32_t rank) {
-  const std::string path = fmt::format("/run/netns/{}n{}", prefix, rank);
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0 || setns(file, CLONE_NEWNET) != 0) {
-    return Error{ErrorKind::kRunFailed, path, std::strerror(errno), "tests/support/namespaces.sh"};
-  }
-  close(file);
-  return Ok();
+// Where a rank of the job is.
+int32_t HostOf(const ShareRun& run, int32_t rank) {
+  const int32_t device = run.job.devices[static_cast<size_t>(rank)];
+  return run.hosts->host_of[static_cast<size_t>(device)];
 }
-
-std::string AddressOf(int32_t rank) { return fmt::format("10.77.0.{}", rank + 1); }
 
 void PinTo(int32_t device) {
   cpu_set_t cores;
@@ -67,10 +57,10 @@ void PinTo(int32_t device) {
 Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
   const Program& program = run.job.training.program;
   C10dOptions options;
-  if (!run.config.namespaces.empty()) {
-    HEDDLE_RETURN_IF_ERROR(EnterNamespace(run.config.namespaces, rank));
-    options.address = AddressOf(0);
-    options.interface_address = AddressOf(rank);
+  if (run.hosts != nullptr) {
+    HEDDLE_RETURN_IF_ERROR(run.hosts->links.Enter(HostOf(run, rank)));
+    options.address = ShapedLinks::AddressOf(HostOf(run, 0));
+    options.interface_address = ShapedLinks::AddressOf(HostOf(run, rank));
   }
   if (run.config.pin) PinTo(run.job.devices[static_cast<size_t>(rank)]);
   options.port = static_cast<uint16_t>(port);
@@ -114,9 +104,7 @@ Status LeadShareJob(const ShareRun& run) {
   ProcessWatch watch;
   watch.silence = std::chrono::milliseconds(1500);
   watch.after_fork = [&]() -> Result<int> {
-    if (!run.config.namespaces.empty()) {
-      HEDDLE_RETURN_IF_ERROR(EnterNamespace(run.config.namespaces, 0));
-    }
+    if (run.hosts != nullptr) HEDDLE_RETURN_IF_ERROR(run.hosts->links.Enter(HostOf(run, 0)));
     HEDDLE_ASSIGN(rendezvous, HostRendezvous(0));
     return rendezvous->port();
   };

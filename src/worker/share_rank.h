@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "run/share/board.h"
 #include "run/share/flow_desk.h"
+#include "run/share/shaped_links.h"
 #include "run/share/share_config.h"
 #include "worker/share_jobs.h"
 
@@ -21,12 +22,16 @@ struct SharePhase {
   int64_t repetitions = 0;  // of the body; 0: as many as the job's own
 
   // The office is the network, if that is emulated; and gives out tickets, if there is no order.
-  bool PacesNetwork(const ShareConfig& config) const {
-    return dilation > 0 && config.namespaces.empty();
-  }
+  bool PacesNetwork(const ShareConfig& config) const { return dilation > 0 && config.shaped == 0; }
   bool NeedsOffice(const ShareConfig& config) const {
     return PacesNetwork(config) || (manner == ShareManner::kTurns && !ordered);
   }
+};
+
+// The nodes of the share, where each is a network namespace.
+struct ShareHosts {
+  ShapedLinks links;
+  std::vector<int32_t> host_of;  // by device of the share
 };
 
 struct ShareRun {
@@ -34,8 +39,9 @@ struct ShareRun {
   const ShareJob& job;
   SharePhase phase;
   Board board;
-  int32_t number = 0;            // on the board
-  std::optional<FlowDesk> desk;  // if the network has an office
+  int32_t number = 0;                 // on the board
+  std::optional<FlowDesk> desk;       // if the network has an office
+  const ShareHosts* hosts = nullptr;  // if links are shaped
 
   int64_t repetitions() const;
   std::string directory() const;

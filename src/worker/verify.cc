@@ -48,10 +48,12 @@ Result<Flags> ParseFlags(const Words& words) {
 }
 
 // `small` is the copy that was verified in the plan's place, if one was.
-Status PrintResult(const Verification& v, const Flags& flags, const Plan& plan, const Plan* small) {
+Status PrintResult(const Verification& v, const Flags& flags, const Plan& plan, const Plan* small,
+                   DType dtype) {
   if (flags.json) {
     Json json = {{"schema", "heddle.verification/1"},
                  {"ok", v.ok},
+                 {"dtype", NameOf(dtype)},
                  {"max_loss_error", v.max_loss_error},
                  {"max_gradient_error", v.max_gradient_error},
                  {"max_parameter_error", v.max_parameter_error},
@@ -62,9 +64,10 @@ Status PrintResult(const Verification& v, const Flags& flags, const Plan& plan, 
     if (small != nullptr) json["scaled_to"] = {{"model", small->model}, {"batch", small->batch}};
     return PrintJson(json);
   }
-  std::string text = fmt::format("{}: {} of {} on {} devices against one device, fp64, {} {}\n",
+  std::string text = fmt::format("{}: {} of {} on {} devices against one device, {}, {} {}\n",
                                  v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model,
-                                 plan.devices_used(), flags.steps, plan.local ? "rounds" : "steps");
+                                 plan.devices_used(), dtype == DType::kF64 ? "fp64" : "fp32",
+                                 flags.steps, plan.local ? "rounds" : "steps");
   if (small != nullptr) {
     text += fmt::format(
         "  too large to compute here: verified as {}, batch {}, under the same decisions\n",
@@ -136,8 +139,8 @@ Status VerifyCommand(const Words& words) {
   options.ages = WeightAges(*plan, ChainOf(*graph).size());
   options.local = plan->local;
   HEDDLE_ASSIGN(const Verification verification, VerifyProgram(program, *graph, options));
-  HEDDLE_RETURN_IF_ERROR(
-      PrintResult(verification, flags, both.loaded.plan, copy.graph ? &copy.plan : nullptr));
+  HEDDLE_RETURN_IF_ERROR(PrintResult(verification, flags, both.loaded.plan,
+                                     copy.graph ? &copy.plan : nullptr, options.train.dtype));
   if (verification.ok) return Ok();
   return Error{ErrorKind::kParity, flags.file, "does not equal one device: " + verification.worst,
                ""};

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lab/interval.h"
+#include "base/interval.h"
 #include "lab/methods.h"
 #include "lab/quadratic.h"
 

@@ -62,7 +62,7 @@ profile_batch = 64
 profile_device = "v100"
 batch = 32
 microbatches = 4
-strategy = "gpipe"
+strategy = "async"
 dtype = "bf16"
 optimizer = "sgd"
 clip = 2.5
@@ -92,7 +92,7 @@ steps = 7
   EXPECT_EQ(a.options.profile_batch, 64);
   EXPECT_EQ(a.options.profile_device, "v100");
   EXPECT_EQ(a.options.microbatches, 4);
-  EXPECT_EQ(a.strategy, "gpipe");
+  EXPECT_EQ(a.strategy, "async");
   EXPECT_EQ(a.options.dtype, DType::kBf16);
   EXPECT_EQ(a.options.optimizer, Optimizer::kSgd);
   EXPECT_EQ(a.options.clip, 2.5);
@@ -103,6 +103,8 @@ steps = 7
   EXPECT_EQ(a.tolerated_slowdown, 1.25);
   EXPECT_EQ(a.options.sync, GradientSync::kServers);
   EXPECT_FALSE(a.overlap);
+  EXPECT_EQ(a.gradient_keys, (std::vector<std::string>{"overlap", "sync", "compress"}));
+  EXPECT_TRUE(jobs.jobs[1].gradient_keys.empty());
   EXPECT_TRUE(a.options.compress);
   EXPECT_EQ(jobs.jobs[1].plan, "dir/plans/b.json");
 }
@@ -134,6 +136,12 @@ TEST(Jobs, RefusalsNameFileFieldAndRemedy) {
       {WithJob(good + "compress = \"int8\""), "\"int8\" is unknown"},
       {WithJob(good + "optimizer = \"magic\""), "sgd, momentum, adam or adamw"},
       {WithJob(good + "plan = \"p.json\""), "stands beside plan"},
+      {WithJob(good + "versions = \"2bw\""),
+       "job[0].versions: has no effect with strategy = \"dp\""},
+      {WithJob(good + "versions = \"stash\"\nstrategy = \"1f1b\""),
+       "it goes with strategy = \"async\""},
+      {WithJob(good + "profile_batch = 4"), "job[0].profile_batch: has no effect"},
+      {WithJob(good + "profile_device = \"x\""), "\"tiny-mlp\" is no layer profile"},
       {WithJob(good) + "[[job]]\n" + good, "job[1].name: \"a\" is the name of an earlier job"},
       {std::string(kHead) + "[share]\nswitch = 1\n[[job]]\n" + good, "share.switch"},
       {std::string(kHead) + "[share]\nminimum_gain = -1\n[[job]]\n" + good, "share.minimum_gain"},

@@ -73,6 +73,32 @@ TEST_F(ShareTest, EmulatedDevicesKeepModelledTime) {
   EXPECT_GT(json["deadlines"].get<int64_t>(), 0);
 }
 
+// Served jobs of few and short steps: starting up takes longer than all of them. By their whole time
+// the gain was 3; nothing is faster than two devices' worth.
+TEST_F(ShareTest, StartUpIsNoGain) {
+  EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kShareCluster).ok());
+  std::string text = "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n";
+  for (const char* name : {"a", "b"}) {
+    text += std::string("[[job]]\nname = \"") + name +
+            "\"\nmodel = \"mlp?layers=3&hidden=64&inputs=32\"\nbatch = 256\nsteps = 12\n"
+            "sync = \"ps\"\noverlap = false\n";
+  }
+  EXPECT_TRUE(WriteFile(folder_ / "served.toml", text).ok());
+  const Json json = Parsed(RunHeddle("share " + (folder_ / "served.toml") +
+                                     " --run --one-group --json --dir " + (folder_ / "run")));
+  EXPECT_EQ(json["enough_turns"], false);
+  EXPECT_EQ(json["valid"], false);
+  EXPECT_EQ(json["gain_limit"], 2);
+  EXPECT_LE(json["steady_turns"], 11);
+  for (const char* key : {"measured_gain", "measured_gain_high"}) {
+    EXPECT_TRUE(json[key].is_null() || json[key] <= 2) << json.dump(2);
+  }
+  for (const Json& job : json["jobs"]) {
+    EXPECT_TRUE(job["slowdown"].is_null() || job["slowdown"] >= 1) << json.dump(2);
+  }
+  EXPECT_TRUE(json["hashes_equal"]);
+}
+
 TEST_F(ShareTest, WithoutTurnsTheParametersAreTheSameToo) {
   const std::string jobs = MakeJobs(2, 8);
   const Json json =

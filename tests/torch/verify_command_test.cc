@@ -18,6 +18,7 @@ TEST(VerifyCommandTest, EqualPlanAndItsKeys) {
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   const Json json = ParseJson(ran.out, "verify").value();
   EXPECT_EQ(json["ok"], true);
+  EXPECT_EQ(json["dtype"], "f64") << "whatever the plan's is";
   for (const char* key : {"max_loss_error", "max_gradient_error", "max_parameter_error", "worst"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }

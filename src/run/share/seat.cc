@@ -35,7 +35,8 @@ Json RankNotesToJson(const RankNotes& notes) {
           {"deadlines", notes.deadlines},
           {"missed", notes.missed},
           {"longest_ratio", notes.longest_ratio},
-          {"work", notes.work}};
+          {"work", notes.work},
+          {"work_took", notes.work_took}};
 }
 
 Result<RankNotes> RankNotesFromJson(const JsonField& json) {
@@ -44,11 +45,12 @@ Result<RankNotes> RankNotesFromJson(const JsonField& json) {
   for (const Json& hash : hashes.json()) notes.hashes.push_back(hash.get<uint64_t>());
   HEDDLE_ASSIGN(notes.step_ends, json.Ints("step_ends", 0, INT64_MAX));
   HEDDLE_ASSIGN(notes.turns, json.Int("turns", 0, INT64_MAX));
-  HEDDLE_ASSIGN(notes.held, json.Int("held", 0, INT64_MAX));
+  HEDDLE_ASSIGN(notes.held, json.Ints("held", 0, INT64_MAX));
   HEDDLE_ASSIGN(notes.deadlines, json.Int("deadlines", 0, INT64_MAX));
   HEDDLE_ASSIGN(notes.missed, json.Int("missed", 0, INT64_MAX));
   HEDDLE_ASSIGN(notes.longest_ratio, json.Number("longest_ratio"));
   HEDDLE_ASSIGN(notes.work, json.Number("work"));
+  HEDDLE_ASSIGN(notes.work_took, json.Number("work_took"));
   return notes;
 }
 

@@ -62,11 +62,12 @@ struct Seat {
 struct RankNotes {
   std::vector<uint64_t> hashes;  // of its parameters, after each step
   std::vector<int64_t> step_ends;
+  std::vector<int64_t> held;  // having the device since it began, at the end of each step
   int64_t turns = 0;
-  int64_t held = 0;  // having the device, in all
   int64_t deadlines = 0, missed = 0;
-  double longest_ratio = 0;  // of real to modelled seconds of a compute
-  double work = 0;           // real seconds of computes, in all
+  double longest_ratio = 0;  // of processor to modelled seconds of a compute
+  double work = 0;           // seconds of a processor that computes took, in all
+  double work_took = 0;      // the same by the clock: more if others wanted the processors too
 };
 
 Json RankNotesToJson(const RankNotes& notes);

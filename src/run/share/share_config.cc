@@ -32,6 +32,7 @@ Json ShareJobToJson(const ShareJobConfig& job) {
                {"rate", job.learning_rate}, {"weight", job.weight}};
   if (job.dtype) json["dtype"] = NameOf(*job.dtype);
   if (job.times) json["times"] = TimesToJson(*job.times);
+  json["predicted_seconds"] = job.predicted.value;
   return json;
 }
 
@@ -55,6 +56,7 @@ Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
     HEDDLE_ASSIGN(const JsonField times, json.Object("times"));
     HEDDLE_ASSIGN(job.times, TimesFromJson(times));
   }
+  HEDDLE_ASSIGN(job.predicted.value, json.Number("predicted_seconds"));
   return job;
 }
 
@@ -70,7 +72,7 @@ Json ShareConfigToJson(const ShareConfig& config) {
           {"dilate", config.dilate},
           {"lease", config.lease},
           {"pin", config.pin},
-          {"namespaces", config.namespaces},
+          {"shaped", config.shaped},
           {"jobs", std::move(jobs)},
           {"groups", config.groups}};
 }
@@ -92,7 +94,7 @@ Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
   HEDDLE_ASSIGN(config.lease, json.Number("lease"));
   HEDDLE_ASSIGN(config.pin, json.Bool("pin"));
-  HEDDLE_ASSIGN(config.namespaces, json.String("namespaces"));
+  HEDDLE_ASSIGN(config.shaped, json.Number("shaped"));
   HEDDLE_ASSIGN(const JsonField jobs, json.Array("jobs"));
   for (size_t k = 0; k < jobs.size(); ++k) {
     HEDDLE_ASSIGN(ShareJobConfig job, ShareJobFromJson(jobs.Element(k)));

@@ -27,6 +27,7 @@ struct ShareJobConfig {
   std::optional<DType> dtype = {};  // f32 or f64; the plan's unless given
   double weight = 1;
   std::optional<JobTimes> times;  // of a step alone, as planned; nothing: the worker's own model
+  Seconds predicted = {};         // of a step among the others, simulated; 0: unknown
 };
 
 struct ShareConfig {
@@ -39,9 +40,9 @@ struct ShareConfig {
   double dilate = 0;                         // how much slower time goes then; 0: chosen
   double lease = 0;  // seconds that a job may keep others waiting; 0: chosen
   bool pin = false;  // device k computes on core k
-  // Network namespaces with shaped links, one for each rank: <prefix>n0 is 10.77.0.1, and so on
-  // (tests/support/namespaces.sh). Empty: none, and an emulated network is paced.
-  std::string namespaces;
+  // Over shaped links between network namespaces (shaped_links.h), at this part of the rates of the
+  // plans' cluster in the time that passes here. 0: not; an emulated network is paced then.
+  double shaped = 0;
   std::vector<ShareJobConfig> jobs;
   // Jobs that are there at the same time, by number; groups follow each other. Empty: all at once.
   std::vector<std::vector<int32_t>> groups;

@@ -1,40 +1,189 @@
 #include "run/share/share_summary.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <numeric>
 
-#include "base/units.h"
+#include "run/share/steady_part.h"
 
 namespace heddle {
 namespace {
 
-double Median(std::vector<double> values) {
+double MeanOf(const std::vector<double>& values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-std::string Time(double seconds) { return ToText(Seconds{seconds}); }
+// Seconds with the device in one of the steps.
+double HeldPerStep(const RankNotes& rank, const SteadyPart::Steps& steps) {
+  if (steps.count() == 0 || rank.held.size() <= steps.last) return 0;
+  return static_cast<double>(rank.held[steps.last] - rank.held[steps.first]) * 1e-9 /
+         static_cast<double>(steps.count());
+}
 
-// `seconds` of the modelled cluster, `scale` of them in a second here.
-ShareSummary::Use UseOf(std::span<const JobRun> runs, std::span<const StepParts> parts,
-                        size_t devices, double seconds, double scale) {
-  ShareSummary::Use use;
-  if (seconds <= 0) return use;
-  for (size_t k = 0; k < runs.size(); ++k) {
-    for (const RankNotes& rank : runs[k].ranks) {
-      use.devices += scale * static_cast<double>(rank.held) * 1e-9;
+double HeldByAll(const JobRun& run, const SteadyPart::Steps& steps) {
+  double held = 0;
+  for (const RankNotes& rank : run.ranks) held += HeldPerStep(rank, steps);
+  return held;
+}
+
+class Summary {
+ public:
+  explicit Summary(const ShareRuns& runs)
+      : runs_(runs), scale_(runs.dilation > 0 ? 1 / runs.dilation : 1) {
+    s_.emulated = runs.dilation > 0;
+    s_.shaped = runs.shaped;
+    s_.dilation = runs.dilation > 0 ? runs.dilation : 1;
+  }
+
+  ShareSummary Make() {
+    AddJobs();
+    if (s_.failed() == nullptr) {
+      s_.turns = runs_.groups.empty() ? 0 : INT64_MAX;
+      for (const ShareRuns::Group& group : runs_.groups) AddGroup(group);
+      Finish();
     }
-    if (k < parts.size() && !runs[k].ranks.empty()) {
-      use.network += parts[k].network * static_cast<double>(runs[k].ranks[0].step_ends.size());
+    return std::move(s_);
+  }
+
+ private:
+  bool compared() const { return !runs_.alone.empty(); }
+
+  void AddJobs() {
+    int64_t start = INT64_MAX;
+    for (const JobRun& job : runs_.shared) {
+      if (job.outcome.began > 0) start = std::min(start, job.outcome.began);
+    }
+    for (size_t k = 0; k < runs_.shared.size(); ++k) {
+      const JobRun& run = runs_.shared[k];
+      ShareSummary::Job job;
+      job.name = run.outcome.name;
+      job.well = run.outcome.well;
+      job.why = run.outcome.why;
+      if (k < runs_.predicted.size()) job.predicted_step_seconds = runs_.predicted[k];
+      if (run.outcome.began > 0) {
+        job.shared_seconds = scale_ * static_cast<double>(run.outcome.ended - start) * 1e-9;
+        s_.shared_seconds = std::max(s_.shared_seconds, job.shared_seconds);
+      }
+      if (compared()) {
+        job.alone_seconds = scale_ * runs_.alone[k].seconds();
+        s_.serial_seconds += job.alone_seconds;
+        s_.serial_mean_completion += s_.serial_seconds;
+        job.hashes_equal = SameHashes(runs_.alone[k], run);
+        CountDeadlines(runs_.alone[k]);
+      }
+      s_.shared_mean_completion += job.shared_seconds;
+      CountDeadlines(run);
+      s_.jobs.push_back(std::move(job));
+    }
+    const auto count = static_cast<double>(std::max<size_t>(1, runs_.shared.size()));
+    s_.serial_mean_completion /= count;
+    s_.shared_mean_completion /= count;
+  }
+
+  void CountDeadlines(const JobRun& run) {
+    for (const RankNotes& rank : run.ranks) {
+      s_.deadlines += rank.deadlines;
+      s_.missed += rank.missed;
     }
   }
-  return {use.devices / seconds / static_cast<double>(devices), use.network / seconds};
-}
+
+  void AddGroup(const ShareRuns::Group& group) {
+    std::vector<StepEnds> alone, shared;
+    for (const int32_t k : group.jobs) {
+      const auto job = static_cast<size_t>(k);
+      if (compared()) alone.push_back(runs_.alone[job].step_ends());
+      shared.push_back(runs_.shared[job].step_ends());
+    }
+    const SteadyPart part = SteadyPartOf(alone, shared);
+    const auto count = static_cast<double>(group.jobs.size());
+    const double limit = group.whole_steps ? std::min(2.0, count) : count;
+    const SteadyFigures figures = FiguresOf(part, limit);
+    s_.turns = std::min(s_.turns, part.turns());
+    s_.gain_limit = std::max(s_.gain_limit, limit);
+    s_.impossible = s_.impossible || figures.impossible;
+    AddPeriod(group, figures);
+    AddSteps(group, part, figures);
+  }
+
+  void AddPeriod(const ShareRuns::Group& group, const SteadyFigures& figures) {
+    if (!figures.period) all_have_periods_ = false;
+    const Interval period = figures.period.value_or(Interval{});
+    period_.mean += scale_ * period.mean;
+    period_.low += scale_ * period.low;
+    period_.high += scale_ * period.high;
+    if (runs_.parts.empty() || !group.whole_steps) {
+      all_have_bounds_ = false;
+      return;
+    }
+    std::vector<StepParts> parts;
+    for (const int32_t k : group.jobs) parts.push_back(runs_.parts[static_cast<size_t>(k)]);
+    s_.period_bound += PeriodBound(parts);
+  }
+
+  // Of each job its steps; and of the group the time that all its steps take, alone and shared.
+  void AddSteps(const ShareRuns::Group& group, const SteadyPart& part,
+                const SteadyFigures& figures) {
+    double serial = 0;
+    ShareSummary::Use busy, used;
+    for (size_t place = 0; place < group.jobs.size(); ++place) {
+      const auto k = static_cast<size_t>(group.jobs[place]);
+      ShareSummary::Job& job = s_.jobs[k];
+      job.shared_step_seconds = scale_ * MeanOf(part.shared[place]);
+      job.slowdown = figures.slowdown[place];
+      if (!compared()) continue;
+      job.alone_step_seconds = scale_ * MeanOf(part.alone[place]);
+      const auto steps = static_cast<double>(runs_.alone[k].step_ends().size());
+      serial += steps * job.alone_step_seconds;
+      const double network = runs_.parts.empty() ? 0 : runs_.parts[k].network;
+      busy.devices += steps * scale_ * HeldByAll(runs_.alone[k], part.alone_steps[place]);
+      busy.network += steps * network;
+      if (job.shared_step_seconds <= 0) continue;
+      used.devices +=
+          scale_ * HeldByAll(runs_.shared[k], part.shared_steps[place]) / job.shared_step_seconds;
+      used.network += network / job.shared_step_seconds;
+    }
+    if (!figures.gain) {
+      all_have_gains_ = false;
+      return;
+    }
+    serial_ += serial;
+    serial_busy_.devices += busy.devices;
+    serial_busy_.network += busy.network;
+    const double shared = serial / figures.gain->mean;
+    shared_.mean += shared;
+    shared_.low += serial / figures.gain->high;
+    if (figures.gain->low > 0) shared_.high += serial / figures.gain->low;
+    shared_busy_.devices += shared * used.devices;
+    shared_busy_.network += shared * used.network;
+  }
+
+  void Finish() {
+    if (all_have_periods_ && !runs_.groups.empty()) s_.period = period_;
+    if (!all_have_bounds_) s_.period_bound = 0;
+    if (!compared() || !all_have_gains_ || shared_.mean <= 0 || serial_ <= 0) return;
+    s_.gain = Interval{serial_ / shared_.mean, shared_.high > 0 ? serial_ / shared_.high : 0,
+                       serial_ / shared_.low};
+    const auto devices = static_cast<double>(runs_.devices);
+    s_.serial_use = {serial_busy_.devices / serial_ / devices, serial_busy_.network / serial_};
+    s_.shared_use = {shared_busy_.devices / shared_.mean / devices,
+                     shared_busy_.network / shared_.mean};
+  }
+
+  const ShareRuns& runs_;
+  double scale_;
+  ShareSummary s_;
+  Interval period_, shared_;  // seconds
+  double serial_ = 0;
+  ShareSummary::Use serial_busy_, shared_busy_;  // seconds
+  bool all_have_gains_ = true, all_have_periods_ = true, all_have_bounds_ = true;
+};
 
 }  // namespace
+
+const std::vector<int64_t>& JobRun::step_ends() const {
+  static const std::vector<int64_t> none;
+  return ranks.empty() ? none : ranks[0].step_ends;
+}
 
 double PeriodBound(std::span<const StepParts> jobs) {
   double compute = 0, network = 0, longest = 0;
@@ -46,25 +195,15 @@ double PeriodBound(std::span<const StepParts> jobs) {
   return std::max({compute, network, longest});
 }
 
-double MeasuredPeriod(std::span<const JobRun> shared) {
-  int64_t from = 0, until = INT64_MAX;
-  for (const JobRun& job : shared) {
-    if (job.ranks.empty() || job.ranks[0].step_ends.size() < 3) return 0;
-    const std::vector<int64_t>& ends = job.ranks[0].step_ends;
-    from = std::max(from, ends[1]);  // the first steps are cold
-    until = std::min(until, ends.back());
+StepParts MeasuredParts(const JobRun& alone) {
+  const StepEnds ends[] = {alone.step_ends()};
+  const SteadyPart part = SteadyPartOf({}, ends);
+  StepParts parts;
+  for (const RankNotes& rank : alone.ranks) {
+    parts.compute = std::max(parts.compute, HeldPerStep(rank, part.shared_steps[0]));
   }
-  double slowest = 0;
-  for (const JobRun& job : shared) {
-    std::vector<double> steps;
-    const std::vector<int64_t>& ends = job.ranks[0].step_ends;
-    for (size_t k = 1; k < ends.size(); ++k) {
-      if (ends[k - 1] < from || ends[k] > until) continue;
-      steps.push_back(static_cast<double>(ends[k] - ends[k - 1]) * 1e-9);
-    }
-    slowest = std::max(slowest, Median(std::move(steps)));
-  }
-  return slowest;
+  parts.network = std::max(0.0, MeanOf(part.shared[0]) - parts.compute);
+  return parts;
 }
 
 std::optional<bool> SameHashes(const JobRun& alone, const JobRun& shared) {
@@ -92,127 +231,13 @@ const ShareSummary::Job* ShareSummary::failed() const {
   return found == jobs.end() ? nullptr : &*found;
 }
 
-ShareSummary Summarise(std::span<const JobRun> alone, std::span<const JobRun> shared,
-                       std::span<const StepParts> parts, size_t devices, double dilation) {
-  ShareSummary summary;
-  const double scale = dilation > 0 ? 1 / dilation : 1;
-  summary.emulated = dilation > 0;
-  summary.dilation = dilation > 0 ? dilation : 1;
-  int64_t start = INT64_MAX;
-  for (const JobRun& job : shared) {
-    if (job.outcome.began > 0) start = std::min(start, job.outcome.began);
-  }
-  for (size_t k = 0; k < shared.size(); ++k) {
-    const JobRun& run = shared[k];
-    ShareSummary::Job job{run.outcome.name, run.outcome.well, run.outcome.why, 0, 0, {}};
-    if (run.outcome.began > 0) {
-      job.shared_seconds = scale * static_cast<double>(run.outcome.ended - start) * 1e-9;
-      summary.shared_seconds = std::max(summary.shared_seconds, job.shared_seconds);
-    }
-    if (k < alone.size()) {
-      job.alone_seconds = scale * alone[k].seconds();
-      summary.serial_seconds += job.alone_seconds;
-      summary.serial_mean_completion += summary.serial_seconds;
-      job.hashes_equal = SameHashes(alone[k], run);
-    }
-    summary.shared_mean_completion += job.shared_seconds;
-    for (const RankNotes& rank : run.ranks) {
-      summary.deadlines += rank.deadlines;
-      summary.missed += rank.missed;
-    }
-    summary.jobs.push_back(std::move(job));
-  }
-  const auto count = static_cast<double>(std::max<size_t>(1, shared.size()));
-  summary.serial_mean_completion /= count;
-  summary.shared_mean_completion /= count;
-  summary.serial_use = UseOf(alone, parts, devices, summary.serial_seconds, scale);
-  summary.shared_use = UseOf(shared, parts, devices, summary.shared_seconds, scale);
-  return summary;
+bool ShareSummary::enough_turns() const { return turns >= kEnoughTurns; }
+
+bool ShareSummary::kept_time() const {
+  constexpr double kMostMissed = 0.01;
+  return static_cast<double>(missed) <= kMostMissed * static_cast<double>(deadlines);
 }
 
-Json ShareSummaryToJson(const ShareSummary& summary) {
-  Json jobs = Json::array();
-  for (const ShareSummary::Job& job : summary.jobs) {
-    Json line = {{"name", job.name},
-                 {"ended_well", job.well},
-                 {"alone_seconds", job.alone_seconds},
-                 {"shared_seconds", job.shared_seconds},
-                 {"slowdown", job.slowdown()}};
-    if (job.hashes_equal) line["hashes_equal"] = *job.hashes_equal;
-    if (!job.well) line["why"] = job.why;
-    jobs.push_back(std::move(line));
-  }
-  return {{"schema", "heddle.share-run/1"},
-          {"serial_seconds", summary.serial_seconds},
-          {"shared_seconds", summary.shared_seconds},
-          {"measured_gain", summary.gain()},
-          {"serial_mean_completion_seconds", summary.serial_mean_completion},
-          {"shared_mean_completion_seconds", summary.shared_mean_completion},
-          {"measured_period_seconds", summary.measured_period},
-          {"period_bound_seconds", summary.period_bound},
-          {"serial_device_use", summary.serial_use.devices},
-          {"shared_device_use", summary.shared_use.devices},
-          {"serial_network_use", summary.serial_use.network},
-          {"shared_network_use", summary.shared_use.network},
-          {"hashes_equal", summary.hashes_equal()},
-          {"emulated", summary.emulated},
-          {"dilation", summary.dilation},
-          {"deadlines", summary.deadlines},
-          {"missed_deadlines", summary.missed},
-          {"jobs", std::move(jobs)}};
-}
-
-std::string ShareSummaryText(const ShareSummary& summary) {
-  std::string text;
-  const bool compared = summary.serial_seconds > 0;
-  for (const ShareSummary::Job& job : summary.jobs) {
-    text += fmt::format("{:<12}", job.name);
-    if (!job.well) {
-      text += fmt::format("failed: {}\n", job.why);
-      continue;
-    }
-    text += fmt::format("done after {}", Time(job.shared_seconds));
-    if (compared) {
-      text += fmt::format(", {:.2f} times as long as alone ({})", job.slowdown(),
-                          Time(job.alone_seconds));
-    }
-    if (job.hashes_equal) {
-      text += *job.hashes_equal ? "; parameters equal after every step"
-                                : "; PARAMETERS DIFFER from those alone";
-    }
-    text += "\n";
-  }
-  const char* kind = summary.emulated ? "emulated" : "real";
-  text += fmt::format("all done    after {} ({})", Time(summary.shared_seconds), kind);
-  if (compared && summary.failed() == nullptr) {
-    text += fmt::format(
-        ", one after the other {}: gain {:.2f}\nmean        {} until a job is "
-        "done, one after the other {}",
-        Time(summary.serial_seconds), summary.gain(), Time(summary.shared_mean_completion),
-        Time(summary.serial_mean_completion));
-  }
-  text += "\n";
-  if (compared && summary.failed() == nullptr) {
-    text += fmt::format("devices     {:.1f}% of the time at work, one after the other {:.1f}%\n",
-                        100 * summary.shared_use.devices, 100 * summary.serial_use.devices);
-    if (summary.shared_use.network > 0) {
-      text += fmt::format("network     {:.1f}%, one after the other {:.1f}%\n",
-                          100 * summary.shared_use.network, 100 * summary.serial_use.network);
-    }
-  }
-  if (summary.measured_period > 0 && summary.period_bound > 0) {
-    text += fmt::format("period      {} measured, {} at least (T*): {:+.1f}%\n",
-                        Time(summary.measured_period), Time(summary.period_bound),
-                        100 * (summary.measured_period / summary.period_bound - 1));
-  }
-  if (summary.emulated && summary.deadlines > 0) {
-    const double share =
-        100 * static_cast<double>(summary.missed) / static_cast<double>(summary.deadlines);
-    text += fmt::format("pace        time {:.3g} times slower, {} of {} deadlines missed{}\n",
-                        summary.dilation, summary.missed, summary.deadlines,
-                        share > 1 ? ": not valid, give a larger --dilate" : "");
-  }
-  return text;
-}
+ShareSummary Summarise(const ShareRuns& runs) { return Summary(runs).Make(); }
 
 }  // namespace heddle

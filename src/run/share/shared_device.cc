@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "run/share/rank_beat.h"
 #include "run/sleep_until.h"
@@ -14,6 +15,13 @@ namespace {
 // Errors of the board end the worker's loop as the loss of a peer does.
 void OrThrow(const Status& status) {
   if (!status.ok()) throw PeerLost(status.error().ToString());
+}
+
+// Of this thread, which does a rank's arithmetic: a processor's, however many others wanted it.
+double ThreadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 }  // namespace
@@ -72,7 +80,7 @@ class SharedDevice::Turns final : public DeviceTurns {
   void Release() override {
     if (!held_) return;
     held_ = false;
-    common_.notes.held += BoardNow() - since_;
+    held_before_ += BoardNow() - since_;
     if (common_.seat.manner != ShareManner::kTurns) return;
     if (placed_ != nullptr) placed_->EndTurn();
     if (!common_.seat.board.Release(common_.seat.job, common_.seat.rank, grant_)) {
@@ -86,7 +94,11 @@ class SharedDevice::Turns final : public DeviceTurns {
   }
 
   bool whole_steps() const override { return common_.seat.queues(); }
-  void StepDone(int64_t) override { common_.notes.step_ends.push_back(BoardNow()); }
+  void StepDone(int64_t) override {
+    const int64_t now = BoardNow();
+    common_.notes.step_ends.push_back(now);
+    common_.notes.held.push_back(held_before_ + (held_ ? now - since_ : 0));
+  }
   void TakeHash() override {
     if (hash_) common_.notes.hashes.push_back(hash_());
   }
@@ -99,6 +111,7 @@ class SharedDevice::Turns final : public DeviceTurns {
   Grant grant_;
   bool held_ = false;
   int64_t since_ = 0;
+  int64_t held_before_ = 0;  // in turns that are over
   std::function<uint64_t()> hash_;
 };
 
@@ -116,14 +129,9 @@ class SharedDevice::PacedExecutor final : public WrappedExecutor {
     const bool fairly = common_.paced() && common_.seat.manner == ShareManner::kTogether;
     if (fairly) board.BeginFairUse(job, rank, uses_, common_.Nanoseconds(modelled));
     const int64_t start = BoardNow();
+    const double before = ThreadSeconds();
     WrappedExecutor::Compute(compute, i);
-    const double real = static_cast<double>(BoardNow() - start) * 1e-9;
-    if (i > 0) {  // the first step is cold
-      common_.notes.work += real;
-      if (modelled > 0) {
-        common_.notes.longest_ratio = std::max(common_.notes.longest_ratio, real / modelled);
-      }
-    }
+    if (i > 0) Note(modelled, ThreadSeconds() - before, static_cast<double>(BoardNow() - start));
     if (!common_.paced()) return;
     if (fairly) return OrThrow(board.AwaitFairUse(job, rank, uses_++));
     // What begins right after the last deadline begins at it: oversleeping does not add up.
@@ -132,6 +140,14 @@ class SharedDevice::PacedExecutor final : public WrappedExecutor {
   }
 
  private:
+  // A compute that was not in the first step, which is cold.
+  void Note(double modelled, double seconds, double nanoseconds) {
+    RankNotes& notes = common_.notes;
+    notes.work += seconds;
+    notes.work_took += nanoseconds * 1e-9;
+    if (modelled > 0) notes.longest_ratio = std::max(notes.longest_ratio, seconds / modelled);
+  }
+
   Common& common_;
   int64_t uses_ = 0;
 };

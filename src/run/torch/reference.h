@@ -11,6 +11,7 @@
 #include "model/graph.h"
 #include "program/plan/plan.h"
 #include "program/program.h"
+#include "run/torch/graph_ops.h"
 #include "run/torch/rounding.h"
 #include "run/torch/torch_executor.h"
 
@@ -22,14 +23,6 @@ struct Trained {
   std::map<std::string, at::Tensor> gradients;  // of the last step, by name
   std::map<std::string, at::Tensor> parameters;
 };
-
-// By layer: the rows of the batch that are normalised together. Batch normalisation over a part of
-// the batch is another function, so the reference must know the parts. Empty: all rows at once.
-using NormalisationGroups = std::vector<std::vector<Range>>;
-
-// Those of a Program: what its forward segments compute at once. `batch` is what an update sees:
-// where the body has several, rows are counted from the first of each.
-NormalisationGroups GroupsOf(const Program& program, int64_t batch);
 
 // The whole batch at once: the graph's ops in order, once per step, on synthetic data. With `ages`,
 // by layer, ops read weights that are so many updates old (or the first, before there are as many).

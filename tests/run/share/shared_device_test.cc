@@ -106,11 +106,12 @@ TEST(SharedDevice, NotesAreReadAsWritten) {
   notes.hashes = {1, UINT64_MAX};
   notes.step_ends = {5, 6};
   notes.turns = 3;
-  notes.held = 9;
+  notes.held = {4, 9};
   notes.deadlines = 4;
   notes.missed = 1;
   notes.longest_ratio = 0.5;
   notes.work = 2.5;
+  notes.work_took = 3.5;
   const Json json = RankNotesToJson(notes);
   const Result<RankNotes> read = RankNotesFromJson(JsonField(json, "notes"));
   ASSERT_TRUE(read.ok());

@@ -1,4 +1,4 @@
-#include "lab/interval.h"
+#include "base/interval.h"
 
 #include <cmath>
 #include <limits>
