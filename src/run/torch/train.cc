@@ -114,6 +114,10 @@ class RankTrainer {
     if (!config_.keep_going) executor_->SetFiniteWatch(&watch_);
     if (emulation_ != nullptr) paced_executor_ = emulation_->Pace(messages_.rank(), *executor_);
     if (hooks_.wrap) paced_executor_ = hooks_.wrap(*executor_);
+    if (config_.measure_noise) {
+      Executor& inner = paced_executor_ ? *paced_executor_ : *executor_;
+      meter_.emplace(program_, messages_.rank(), inner);
+    }
     if (hooks_.turns != nullptr) {
       hooks_.turns->SetHash([this] { return QuickHashOf(executor_->UpdatedValues()); });
     }
@@ -251,7 +255,8 @@ class RankTrainer {
     options.start = Clock::now();
     options.progress = progress_;
     options.turns = hooks_.turns;
-    Executor& executor = paced_executor_ ? *paced_executor_ : *executor_;
+    Executor& paced = paced_executor_ ? *paced_executor_ : *executor_;
+    Executor& executor = meter_ ? *meter_ : paced;
     std::vector<TimelineEvent> events;
     try {
       HEDDLE_ASSIGN(events,
@@ -464,7 +469,39 @@ class RankTrainer {
     return std::optional<NotFinite>();
   }
 
+  // Of all ranks' gradients, and how many samples there are for a parameter.
+  Status ReportNoise() {
+    std::vector<GradientPair> sums;
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(meter_->pairs()))) {
+      const auto pairs = FromBytes<GradientPair>(bytes);
+      if (pairs.size() > sums.size()) sums.resize(pairs.size());
+      for (size_t k = 0; k < pairs.size(); ++k) {
+        sums[k].shared += pairs[k].shared;
+        sums[k].square += pairs[k].square;
+      }
+    }
+    if (!messages_.is_first()) return Ok();
+    outcome_.noise = EstimateNoise(sums);
+    int64_t parameters = 0;
+    for (const Tensor& tensor : graph_.tensors()) {
+      if (tensor.role == Role::kParameter) parameters += tensor.elements();
+    }
+    if (parameters > 0) {
+      outcome_.rows_per_parameter =
+          static_cast<double>(data_->train_samples()) / static_cast<double>(parameters);
+    }
+    if (!outcome_.noise) {
+      listener_.note("too few steps to tell noise from gradient: 21 at least");
+      return Ok();
+    }
+    return files_->Append({{"step", done_},
+                           {"noise_ratio", outcome_.noise->ratio},
+                           {"noise_ratio_low", outcome_.noise->low},
+                           {"noise_pairs", outcome_.noise->pairs}});
+  }
+
   Result<RunResult> Finish() {
+    if (meter_) HEDDLE_RETURN_IF_ERROR(ReportNoise());
     HEDDLE_ASSIGN(const TensorsByName parameters, Gather(Role::kParameter));
     KeepLastSteps();
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(events_))) {
@@ -526,6 +563,7 @@ class RankTrainer {
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<TorchExecutor> executor_;
   std::unique_ptr<Executor> paced_executor_;
+  std::optional<NoiseMeter> meter_;
   int64_t done_ = 0;     // steps
   int64_t samples_ = 0;  // seen
   double step_seconds_ = 0;
