@@ -1,5 +1,5 @@
-// Races between training methods: how long the whole quadratic race and the map take, and a gradient
-// of the language model.
+// Races between training methods: how long the whole quadratic race and the map take, and a
+// gradient of the language model.
 
 #include <benchmark/benchmark.h>
 

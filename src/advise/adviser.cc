@@ -199,8 +199,8 @@ Result<std::string> MapSource(const AdviceOptions& options) {
     measured = fmt::format(", for a measured noise of {:.3g} times the gradient's square",
                            *options.noise_ratio);
     if (noise == 0) {
-      measured += fmt::format(" (one row at a time makes {:.3g} by itself)",
-                              RatioWithoutNoise(*objective));
+      measured +=
+          fmt::format(" (one row at a time makes {:.3g} by itself)", RatioWithoutNoise(*objective));
     }
   }
   return fmt::format(
@@ -323,7 +323,8 @@ std::optional<Plan> BetterPlan(const Planning& planning, const Plan& plan) {
 Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& options) {
   const bool by_bound = options.evidence == "bound", by_map = options.evidence == "map";
   // Before the planning: what cannot be raced on.
-  std::string source = "the convergence bound with L = G = gap = 1 (heddle lab theory); none for local";
+  std::string source =
+      "the convergence bound with L = G = gap = 1 (heddle lab theory); none for local";
   if (by_map) {
     HEDDLE_ASSIGN(source, MapSource(options));
   } else if (!by_bound) {

@@ -30,8 +30,8 @@ struct AdviceOptions {
   double noise = 0.2;                 // σ of gradients in the race
   std::optional<double> noise_ratio;  // map: the same as what a run measured (run/gradient_noise.h)
   double rows_per_parameter = 1;      // map
-  int64_t batches = 1000;              // length of the race
-  Deadline deadline;                   // of the planning
+  int64_t batches = 1000;             // length of the race
+  Deadline deadline;                  // of the planning
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 

@@ -175,7 +175,8 @@ HeatMap HeatMapOf(const MapOptions& options, const Map& map) {
         std::vector<HeatCell>& row = panel.cells.emplace_back();
         for (const MapCell& cell : map.cells) {
           if (cell.noise != noise || cell.every != every || cell.rows != rows) continue;
-          row.push_back({cell.front.size() == 1 ? KindOf(cell.front[0]) : -1, StrengthOf(cell),
+          row.push_back({cell.front.size() == 1 ? KindOf(cell.front[0]) : -1,
+                         StrengthOf(cell),
                          {cell.front.size() == 1 ? cell.front[0] : FrontLetters(cell),
                           IntervalText(cell.local_to_pd)},
                          DetailOf(cell)});
@@ -183,9 +184,10 @@ HeatMap HeatMapOf(const MapOptions& options, const Map& map) {
       }
     }
   }
-  drawn.notes = {"In a cell: who is ahead of both others, the fuller the colour the farther; below, "
-                 "local over pd with its 95% interval.",
-                 Method(options)};
+  drawn.notes = {
+      "In a cell: who is ahead of both others, the fuller the colour the farther; below, "
+      "local over pd with its 95% interval.",
+      Method(options)};
   if (const std::string few = FewRounds(map); !few.empty()) drawn.notes.push_back(few);
   return drawn;
 }
@@ -210,11 +212,12 @@ void PrintMap(const MapOptions& options, const Map& map, bool all, const Termina
     }
     terminal.Print(fmt::format("H = {}\n{}\n", every, table.Print(terminal.style())));
   }
-  terminal.Print(Wrapped("P, L or F: pd, local or a flush is ahead of both others, from ░, a "
-                         "little, to █, by a factor of 6 and more; L?F: not told apart, L=F: a tie. "
-                         "The number is local over pd; --all has the intervals.",
-                         terminal.width) +
-                 "\n" + Wrapped(Method(options), terminal.width));
+  terminal.Print(
+      Wrapped("P, L or F: pd, local or a flush is ahead of both others, from ░, a "
+              "little, to █, by a factor of 6 and more; L?F: not told apart, L=F: a tie. "
+              "The number is local over pd; --all has the intervals.",
+              terminal.width) +
+      "\n" + Wrapped(Method(options), terminal.width));
   if (const std::string few = FewRounds(map); !few.empty()) {
     terminal.Print("\n" + Wrapped(few, terminal.width));
   }

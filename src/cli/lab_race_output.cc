@@ -195,7 +195,8 @@ std::string LegendOf(const Objective& objective, const RaceOptions& options) {
                                 ? fmt::format(", chosen on {} other seeds", options.tune_seeds)
                                 : ", chosen on the same seeds";
   std::string text = fmt::format(
-      "\nEach method at its best step size, from {} {} apart, more beyond an edge, then {} halvings "
+      "\nEach method at its best step size, from {} {} apart, more beyond an edge, then {} "
+      "halvings "
       "around the best{}. low and high: 95% t-interval over the seeds. against {}: {}, divided "
       "seed by seed; below 1 is better.",
       options.step_sizes, grid, options.refine, tuned, options.methods[0], compared);

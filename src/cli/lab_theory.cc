@@ -40,8 +40,7 @@ struct BoundRow {
   Bound bound;
 };
 
-constexpr Accounting kForms[] = {Accounting::kByDelay, Accounting::kConstant,
-                                 Accounting::kUniform};
+constexpr Accounting kForms[] = {Accounting::kByDelay, Accounting::kConstant, Accounting::kUniform};
 
 std::vector<BoundRow> BoundRows(const std::vector<int>& stages, BoundInputs inputs) {
   std::vector<BoundRow> rows;
@@ -141,12 +140,12 @@ std::string Shown(const Interval& interval) {
 }
 
 void PrintBound(const Flags& flags, const std::vector<BoundRow>& rows, const Terminal& terminal) {
-  terminal.Print(
-      fmt::format("mean of E‖∇f‖² <= 2SΔ/(γK) + γSLG² + γ²L²G²·c        L {} · G {} · Δ {} · K {}\n"
-                  "Proven, for Randomized PipeDream. c: δ², of order S^4; or E Σ n_j², of order S^3, "
-                  "with delays of δ or uniform up to it. It assumes:\n",
-                  Number(flags.inputs.smoothness), Number(flags.inputs.gradient),
-                  Number(flags.inputs.gap), Number(flags.inputs.steps)));
+  terminal.Print(fmt::format(
+      "mean of E‖∇f‖² <= 2SΔ/(γK) + γSLG² + γ²L²G²·c        L {} · G {} · Δ {} · K {}\n"
+      "Proven, for Randomized PipeDream. c: δ², of order S^4; or E Σ n_j², of order S^3, "
+      "with delays of δ or uniform up to it. It assumes:\n",
+      Number(flags.inputs.smoothness), Number(flags.inputs.gradient), Number(flags.inputs.gap),
+      Number(flags.inputs.steps)));
   for (const char* assumption : kAssumptions) terminal.Print(fmt::format("  - {}\n", assumption));
   terminal.Print("\n");
   TextTable table({{"stages", Align::kRight},
@@ -189,8 +188,7 @@ void PrintStudy(const Flags& flags, const StalenessStudy& study, const Terminal&
           name == "pd" ? reads.count
                        : CountedReads(row.stages, Accounting::kUniform, kCountedUpdates, 0);
       table.AddRow({name, std::to_string(row.stages), Shown(row.distance), Shown(row.count),
-                    fmt::format("{:.4g}", reads.count), reads.known,
-                    fmt::format("{:.4g}", counted),
+                    fmt::format("{:.4g}", reads.count), reads.known, fmt::format("{:.4g}", counted),
                     Number(StaleCount(row.stages, Accounting::kByDelay))});
     }
   }
@@ -249,7 +247,9 @@ void AddLabTheoryCommand(Commands& commands) {
   command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
       ->capture_default_str();
   command->add_option("--L", flags->inputs.smoothness, "Smoothness")->capture_default_str();
-  command->add_option("--G", flags->inputs.gradient, "Root of the bound of a block gradient's second moment")
+  command
+      ->add_option("--G", flags->inputs.gradient,
+                   "Root of the bound of a block gradient's second moment")
       ->capture_default_str();
   command->add_option("--gap", flags->inputs.gap, "f at the start minus f at the minimum")
       ->capture_default_str();

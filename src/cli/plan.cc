@@ -131,9 +131,10 @@ void AddPlanCommand(Commands& commands) {
                    "weighs synchronous, asynchronous and local training")
       ->capture_default_str();
   command
-      ->add_option("--evidence", flags->advice.evidence,
-                   "time-to-loss: what tells progress per batch: map, the race of heddle lab map at "
-                   "your noise and rows; another objective of heddle lab race; or bound")
+      ->add_option(
+          "--evidence", flags->advice.evidence,
+          "time-to-loss: what tells progress per batch: map, the race of heddle lab map at "
+          "your noise and rows; another objective of heddle lab race; or bound")
       ->capture_default_str();
   command->add_option("--noise", flags->advice.noise, "time-to-loss: of gradients in the race")
       ->check(AtLeast(0))

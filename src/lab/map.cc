@@ -41,9 +41,11 @@ Result<Entries> RaceRows(const MapOptions& options, double rows) {
   const ObjectiveOf objective_of = [&](uint64_t seed) -> const Objective& { return data.Of(seed); };
   Entries entries;
   const auto race = [&](const std::vector<std::string>& methods, int64_t every) -> Status {
-    options.progress(fmt::format("racing {} rows per parameter, {} …", rows,
-                                 every == 0 ? "pd and flushes" : fmt::format("local H = {}", every)));
-    HEDDLE_ASSIGN(const Race run, RunRace(objective_of, RaceOf(options, methods, std::max<int64_t>(every, 1))));
+    options.progress(
+        fmt::format("racing {} rows per parameter, {} …", rows,
+                    every == 0 ? "pd and flushes" : fmt::format("local H = {}", every)));
+    HEDDLE_ASSIGN(const Race run,
+                  RunRace(objective_of, RaceOf(options, methods, std::max<int64_t>(every, 1))));
     for (const RaceEntry& entry : run.entries) {
       entries[{entry.noise, entry.stages, every, entry.method}] = entry;
     }
@@ -163,8 +165,8 @@ ObjectiveOptions MapProblem(const std::string& objective, int64_t dimension,
                             double rows_per_parameter) {
   ObjectiveOptions problem;
   problem.dimension = dimension;
-  problem.rows = std::max<int64_t>(
-      1, std::llround(rows_per_parameter * static_cast<double>(dimension)));
+  problem.rows =
+      std::max<int64_t>(1, std::llround(rows_per_parameter * static_cast<double>(dimension)));
   problem.batch = 1;
   problem.start = LinearStart::kZero;
   // Labels of a w that is standard normal.

@@ -2,7 +2,8 @@
 //
 //   MapOptions options;
 //   HEDDLE_ASSIGN(const Map map, RunMap(options));
-//   map.cells[0].front                            {"local"}: nobody is ahead of it, it of all others
+//   map.cells[0].front                            {"local"}: nobody is ahead of it, it of all
+//   others
 //
 // A cell is a race of three kinds on a linear model of made data, from zero, a row at a time:
 // PipeDream, LocalSGD with H steps between averages, and the best of three flushes (one

@@ -30,9 +30,8 @@ Pass MinibatchModel::MakePass() const {
 void MinibatchModel::Begin(Pass& pass) const {
   for (size_t k = 0; k < pass.rows.size(); ++k) {
     const int64_t position = pass.draw.microbatch * rule_.batch + static_cast<int64_t>(k);
-    pass.rows[k] = rule_.order == RowOrder::kCyclic
-                       ? position % samples()
-                       : SampleAt(position, samples(), pass.draw.seed);
+    pass.rows[k] = rule_.order == RowOrder::kCyclic ? position % samples()
+                                                    : SampleAt(position, samples(), pass.draw.seed);
     pass.signal[k] = 0;
   }
 }

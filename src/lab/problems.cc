@@ -157,12 +157,11 @@ Status CheckNetwork(const NetworkShape& network) {
 }
 
 Status CheckLinear(const std::string& name, const ObjectiveOptions& options) {
-  const std::pair<const char*, bool> given[] = {
-      {"--rows", options.rows != 0},
-      {"--batch", options.batch != 0},
-      {"--start", options.start != LinearStart::kNormal},
-      {"--order", options.order != RowOrder::kCyclic},
-      {"--sharpness", options.sharpness != 0}};
+  const std::pair<const char*, bool> given[] = {{"--rows", options.rows != 0},
+                                                {"--batch", options.batch != 0},
+                                                {"--start", options.start != LinearStart::kNormal},
+                                                {"--order", options.order != RowOrder::kCyclic},
+                                                {"--sharpness", options.sharpness != 0}};
   for (const auto& [flag, is_given] : given) {
     if (is_given && !IsLinear(name)) {
       return BadInput(flag, "\"" + name + "\" has no rows",

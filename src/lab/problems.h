@@ -29,16 +29,16 @@
 namespace heddle {
 
 struct ObjectiveOptions {
-  std::string data = {};      // logistic: a libsvm file; lm: a text
-  int64_t dimension = 0;      // 0: as above; not with data, not of lm
+  std::string data = {};  // logistic: a libsvm file; lm: a text
+  int64_t dimension = 0;  // 0: as above; not with data, not of lm
   // Of the linear models:
-  int64_t rows = 0;         // samples; 0: as above; not with data
-  int64_t batch = 0;        // rows of a microbatch; 0: all of them
-  double sharpness = 0;     // logistic: of made labels; 0: 3
-  uint64_t data_seed = 0;   // of made data
+  int64_t rows = 0;        // samples; 0: as above; not with data
+  int64_t batch = 0;       // rows of a microbatch; 0: all of them
+  double sharpness = 0;    // logistic: of made labels; 0: 3
+  uint64_t data_seed = 0;  // of made data
   LinearStart start = LinearStart::kNormal;
   RowOrder order = RowOrder::kCyclic;  // of the rows of microbatches
-  NetworkShape network = {};  // lm; its alphabet is the text's
+  NetworkShape network = {};           // lm; its alphabet is the text's
 };
 
 struct Problem {

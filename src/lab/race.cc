@@ -296,7 +296,8 @@ class RaceTrack {
   // Above the lowest at the end, by seed.
   std::vector<double> Left(const std::vector<Curve>& curves) const {
     std::vector<double> left = LastLosses(curves);
-    for (size_t k = 0; k < left.size(); ++k) left[k] -= objective_of_(options_.first_seed + k).lowest();
+    for (size_t k = 0; k < left.size(); ++k)
+      left[k] -= objective_of_(options_.first_seed + k).lowest();
     return left;
   }
 
@@ -377,7 +378,8 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
   }
   const bool noisy = std::any_of(options.noises.begin(), options.noises.end(),
                                  [](double noise) { return noise > 0; });
-  if (events > kMostEvents || (noisy && ticks / 2 * dimension * (options.seeds + options.tune_seeds) > kMostNumbers)) {
+  if (events > kMostEvents ||
+      (noisy && ticks / 2 * dimension * (options.seeds + options.tune_seeds) > kMostNumbers)) {
     return BadInput("--ticks", fmt::format("{} ticks are too many to keep in memory", ticks),
                     "fewer ticks, stages or seeds");
   }

@@ -25,8 +25,8 @@
 
 #include "base/result.h"
 #include "lab/interval.h"
-#include "lab/trial.h"
 #include "lab/standing.h"
+#include "lab/trial.h"
 
 namespace heddle {
 
@@ -68,7 +68,7 @@ struct RaceEntry {
   // trial is at the lowest loss to rounding, or diverged.
   std::optional<Interval> against_first;
   Standing verdict = Standing::kOpen;  // over all entries of the race but the first methods'
-  std::optional<Interval> held_out;  // at the end, where the objective has such samples
+  std::optional<Interval> held_out;    // at the end, where the objective has such samples
   // With a target: how many seeds came down to it; if all did, the ticks they took, and those over
   // what the first method took, as above.
   int reached = 0;

@@ -72,7 +72,8 @@ void SampleMatrix::CopyColumn(int64_t column, double* out) const {
 }
 
 std::vector<double> SampleMatrix::ByRow() const {
-  std::vector<double> values(static_cast<size_t>(rows_ * columns_)), column(static_cast<size_t>(rows_));
+  std::vector<double> values(static_cast<size_t>(rows_ * columns_)),
+      column(static_cast<size_t>(rows_));
   for (int64_t k = 0; k < columns_; ++k) {
     CopyColumn(k, column.data());
     for (int64_t r = 0; r < rows_; ++r) {

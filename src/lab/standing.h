@@ -30,7 +30,8 @@ struct Paired {
   int seeds = 0;
 };
 
-// Nothing if a value is not finite or not above `least`. REQUIRES: as many values each, two or more.
+// Nothing if a value is not finite or not above `least`. REQUIRES: as many values each, two or
+// more.
 std::optional<Paired> ComparePaired(std::span<const double> first, std::span<const double> second,
                                     double least);
 

@@ -14,7 +14,8 @@
 //   E Σ n_j² = δ(2δ + 1)/(6S) + δ(1 - 1/S)/2        if delays are uniform in 0 … δ
 //
 // All of that is proven, for Randomized PipeDream. For PipeDream itself, whose blocks follow each
-// other in a fixed order, no bound is: its Σ n_j² is counted in the schedule, its ‖x - z‖² measured.
+// other in a fixed order, no bound is: its Σ n_j² is counted in the schedule, its ‖x - z‖²
+// measured.
 //
 //   const Bound bound = BoundAt({.stages = 8, .steps = 1e6}, step_size, Accounting::kConstant);
 #pragma once
@@ -43,8 +44,8 @@ enum class Accounting : uint8_t { kByDelay, kConstant, kUniform };  // δ², E �
 double StaleCount(int stages, Accounting accounting);
 // Σ n_j² of PipeDream, the largest over the stages, counted in the schedule.
 int64_t PipeDreamCount(int stages);
-// The mean of Σ n_j² over so many updates of Randomized PipeDream, counted; delays as the accounting
-// says. REQUIRES: not kByDelay.
+// The mean of Σ n_j² over so many updates of Randomized PipeDream, counted; delays as the
+// accounting says. REQUIRES: not kByDelay.
 double CountedReads(int stages, Accounting accounting, int64_t updates, uint64_t seed);
 
 struct Bound {

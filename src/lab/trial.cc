@@ -40,9 +40,8 @@ LossRecorder::LossRecorder(const Trial& trial) : trial_(trial) {
 
 void LossRecorder::SetNext() {
   const auto taken = static_cast<int>(curve_.losses.size());
-  next_ = taken < trial_.options.points && !curve_.diverged
-              ? PointTick(trial_.options, taken)
-              : std::numeric_limits<int64_t>::max();
+  next_ = taken < trial_.options.points && !curve_.diverged ? PointTick(trial_.options, taken)
+                                                            : std::numeric_limits<int64_t>::max();
 }
 
 void LossRecorder::Take(const std::vector<double>& x) {

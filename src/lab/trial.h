@@ -81,8 +81,8 @@ class LossRecorder {
 
   const Trial& trial_;
   Curve curve_;
-  double limit_ = 0;   // a loss above has diverged
-  int64_t next_ = 0;   // when the next loss is due; after all of them: never
+  double limit_ = 0;  // a loss above has diverged
+  int64_t next_ = 0;  // when the next loss is due; after all of them: never
 };
 
 // gradient += σ · noise[index …]

@@ -85,7 +85,8 @@ std::string CellOf(const HeatCell& cell, double x, double y) {
 
 std::string PanelOf(const HeatMap& map, const HeatPanel& panel, double left, double top) {
   const double width = kCellWidth * static_cast<double>(map.x.size());
-  std::string text = Text(left + width / 2, top - 8, "middle", panel.title, " font-weight=\"bold\"");
+  std::string text =
+      Text(left + width / 2, top - 8, "middle", panel.title, " font-weight=\"bold\"");
   for (size_t row = 0; row < panel.cells.size(); ++row) {
     const double y = top + kCellHeight * static_cast<double>(row);
     text += Text(left - 6, y + 22, "end", map.y[row]);
@@ -100,9 +101,10 @@ std::string PanelOf(const HeatMap& map, const HeatPanel& panel, double left, dou
   }
   text += Text(left + width / 2, bottom + 28, "middle", map.x_label, " fill=\"#555\"");
   const double across = left - 38, down = (top + bottom) / 2;
-  return text + fmt::format("<text transform=\"translate({:.1f} {:.1f}) rotate(-90)\" "
-                            "text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
-                            across, down, Escaped(map.y_label));
+  return text + fmt::format(
+                    "<text transform=\"translate({:.1f} {:.1f}) rotate(-90)\" "
+                    "text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
+                    across, down, Escaped(map.y_label));
 }
 
 std::string LegendOf(const HeatMap& map) {
@@ -111,8 +113,8 @@ std::string LegendOf(const HeatMap& map) {
   const auto add = [&](int kind, const std::string& name) {
     const Colour colour = Shade(kind, 0.8);
     text += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"38\" width=\"14\" height=\"14\" fill=\"#{:02x}{:02x}{:02x}\"/>\n", x,
-        colour.red, colour.green, colour.blue);
+        "<rect x=\"{:.1f}\" y=\"38\" width=\"14\" height=\"14\" fill=\"#{:02x}{:02x}{:02x}\"/>\n",
+        x, colour.red, colour.green, colour.blue);
     text += Text(x + 20, 50, "start", name);
     x += 34 + 7.2 * static_cast<double>(name.size());
   };
@@ -139,9 +141,9 @@ std::string SvgOf(const HeatMap& map) {
   text += Text(kMargin, 22, "start", map.title, " font-size=\"15\" font-weight=\"bold\"");
   text += LegendOf(map);
   for (size_t k = 0; k < map.panels.size(); ++k) {
-    text += PanelOf(map, map.panels[k],
-                    kMargin + kLeft + step_x * static_cast<double>(k % map.columns),
-                    kHead + kTop + step_y * static_cast<double>(k / map.columns));
+    text +=
+        PanelOf(map, map.panels[k], kMargin + kLeft + step_x * static_cast<double>(k % map.columns),
+                kHead + kTop + step_y * static_cast<double>(k / map.columns));
   }
   for (size_t k = 0; k < map.notes.size(); ++k) {
     text += Text(kMargin, notes + kNoteRow * (static_cast<double>(k) + 0.6), "start", map.notes[k]);

@@ -40,8 +40,7 @@ double JackknifeError(const std::vector<double>& without) {
 
 // Whether a port of an update is the gradient of a parameter it writes, and which.
 bool IsGradient(const Program& program, const Port& port) {
-  return port.use == PortUse::kConsume &&
-         program.tensor(port.tensor).role == Role::kWeightGradient;
+  return port.use == PortUse::kConsume && program.tensor(port.tensor).role == Role::kWeightGradient;
 }
 
 }  // namespace
@@ -97,10 +96,11 @@ void NoiseMeter::Compute(const Instruction& compute, int64_t i) {
   const Segment& segment = program_.segment(compute.target);
   if (segment.phase == SegmentPhase::kUpdate) {
     // An update whose parameters others count as well is left to them.
-    const bool counted = std::any_of(segment.ports.begin(), segment.ports.end(), [&](const Port& p) {
-      return p.use != PortUse::kRead && program_.tensor(p.tensor).role == Role::kParameter &&
-             !others_.contains(p.tensor);
-    });
+    const bool counted =
+        std::any_of(segment.ports.begin(), segment.ports.end(), [&](const Port& p) {
+          return p.use != PortUse::kRead && program_.tensor(p.tensor).role == Role::kParameter &&
+                 !others_.contains(p.tensor);
+        });
     for (const Port& port : segment.ports) {
       if (counted && IsGradient(program_, port)) See(BufferOf(port, compute), i);
     }
@@ -117,11 +117,33 @@ void NoiseMeter::See(const BufferRef& ref, int64_t i) {
     if (pairs_.size() < seen.updates) pairs_.resize(seen.updates);
     GradientPair& pair = pairs_[seen.updates - 1];
     pair.shared += Product(gradient, seen.gradient);
-    pair.square +=
-        (Product(gradient, gradient) + Product(seen.gradient, seen.gradient)) / 2;
+    pair.square += (Product(gradient, gradient) + Product(seen.gradient, seen.gradient)) / 2;
   }
   seen.gradient = std::move(gradient);
   ++seen.updates;
+}
+
+std::optional<NoiseEstimate> GatherNoise(const NoiseMeter& meter, RankMessages& messages) {
+  std::vector<GradientPair> sums;
+  for (const ByteString& bytes : messages.ToFirst(ToBytes(meter.pairs()))) {
+    const auto pairs = FromBytes<GradientPair>(bytes);
+    if (pairs.size() > sums.size()) sums.resize(pairs.size());
+    for (size_t k = 0; k < pairs.size(); ++k) {
+      sums[k].shared += pairs[k].shared;
+      sums[k].square += pairs[k].square;
+    }
+  }
+  return EstimateNoise(sums);
+}
+
+double RowsPerParameter(const Graph& graph, const DataSource& data) {
+  int64_t parameters = 0;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.role == Role::kParameter) parameters += tensor.elements();
+  }
+  return parameters == 0
+             ? 0
+             : static_cast<double>(data.train_samples()) / static_cast<double>(parameters);
 }
 
 }  // namespace heddle

@@ -20,7 +20,10 @@
 #include <utility>
 #include <vector>
 
+#include "model/graph.h"
 #include "program/program.h"
+#include "run/data/data_source.h"
+#include "run/rank_messages.h"
 #include "run/wrapped_executor.h"
 
 namespace heddle {
@@ -61,5 +64,11 @@ class NoiseMeter : public WrappedExecutor {
   std::map<std::pair<int32_t, int32_t>, Seen> seen_;  // by tensor and replica
   std::vector<GradientPair> pairs_;
 };
+
+// What all ranks saw, at the first one; nothing at the others, or from too few updates.
+std::optional<NoiseEstimate> GatherNoise(const NoiseMeter& meter, RankMessages& messages);
+
+// Samples of an epoch for each parameter; 0 if there is no end of them.
+double RowsPerParameter(const Graph& graph, const DataSource& data);
 
 }  // namespace heddle

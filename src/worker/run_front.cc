@@ -92,7 +92,8 @@ std::string NoiseOf(const NoiseEstimate& noise, double rows_per_parameter) {
   }
   return fmt::format(
       "noise       {:.3g} [{:.3g}, {:.3g}] times the gradient's square in an update, from {} pairs "
-      "of them\n            heddle plan --strategy auto --goal time-to-loss --noise-ratio {:.3g}{}\n",
+      "of them\n            heddle plan --strategy auto --goal time-to-loss --noise-ratio "
+      "{:.3g}{}\n",
       noise.ratio, noise.low, noise.high, noise.pairs, noise.ratio, rows);
 }
 

@@ -83,11 +83,13 @@ TEST(NoiseForRatioTest, MakesAsMuchNoise) {
   EXPECT_EQ(NoiseForRatio(*objective, own / 2), 0);
   // E‖∇ + σξ‖² - ‖∇‖² is σ²d, here 3‖∇f‖².
   std::vector<double> x(32), gradient(32);
-  const auto whole = MakeProblem("logistic", [] {
-                       ObjectiveOptions all = MapProblem("logistic", 32, 2);
-                       all.batch = 0;
-                       return all;
-                     }()).value();
+  const auto whole = MakeProblem("logistic",
+                                 [] {
+                                   ObjectiveOptions all = MapProblem("logistic", 32, 2);
+                                   all.batch = 0;
+                                   return all;
+                                 }())
+                         .value();
   Pass pass = whole->MakePass();
   whole->Gradient(x.data(), pass, gradient.data());
   double square = 0;

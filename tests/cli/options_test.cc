@@ -39,7 +39,8 @@ constexpr char kNetwork[] =
     "--json --objective lm --stages 2 --methods gpipe --ticks 40 --points 2 --step-sizes 3 "
     "--refine 0 --threads 1 --layers 1 --hidden 8 --context 4 --samples 1";
 constexpr char kRows[] =
-    "--json --objective logistic --dimension 8 --stages 2 --methods pd,local --ticks 120 --points 2 "
+    "--json --objective logistic --dimension 8 --stages 2 --methods pd,local --ticks 120 --points "
+    "2 "
     "--step-sizes 3 --refine 0 --seeds 2";
 constexpr char kMapText[] =
     "--dimension 8 --noise 0.2 --rows-per-parameter 1 --every 2 --stages 2 --ticks 100 --seeds 2 "

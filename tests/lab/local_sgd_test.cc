@@ -79,8 +79,8 @@ Curve RunningAverage(const Ground& ground) {
 
 TEST(LocalSgdTest, LossesAreThoseOfTheRunningAverage) {
   const int64_t length = 2 * 3 * 2 + 2 * 2;
-  const std::pair<const char*, double> cases[] = {{"quadratic", 0.0}, {"quadratic", 0.2},
-                                                  {"logistic", 0.1}};
+  const std::pair<const char*, double> cases[] = {
+      {"quadratic", 0.0}, {"quadratic", 0.2}, {"logistic", 0.1}};
   for (const auto& [name, sigma] : cases) {
     ObjectiveOptions problem{.data = "", .dimension = 12};
     if (name == std::string("logistic")) problem.batch = 2;

@@ -41,8 +41,8 @@ RaceOptions PaperRace() {
 
 Race RunFresh(const std::string& name, const ObjectiveOptions& problem,
               const RaceOptions& options) {
-  const DataBySeed data = DataBySeed::Make(name, problem, 0, options.seeds + options.tune_seeds, 2)
-                              .value();
+  const DataBySeed data =
+      DataBySeed::Make(name, problem, 0, options.seeds + options.tune_seeds, 2).value();
   const ObjectiveOf objective_of = [&](uint64_t seed) -> const Objective& { return data.Of(seed); };
   return RunRace(objective_of, options).value();
 }

@@ -24,8 +24,7 @@ TEST(StandingTest, PairedLogarithms) {
 TEST(StandingTest, BenjaminiAndHochbergByHand) {
   // Limits 0.01, 0.02, 0.03, 0.04, 0.05 of the sorted ones: the fourth is the last below.
   const std::vector<double> chances = {0.039, 0.9, 0.005, 0.025, 0.021};
-  EXPECT_EQ(BenjaminiHochberg(chances, 0.05),
-            (std::vector<bool>{true, false, true, true, true}));
+  EXPECT_EQ(BenjaminiHochberg(chances, 0.05), (std::vector<bool>{true, false, true, true, true}));
   EXPECT_EQ(BenjaminiHochberg(std::vector<double>{0.04, 0.9}, 0.05),
             (std::vector<bool>{false, false}));
   EXPECT_TRUE(BenjaminiHochberg({}, 0.05).empty());

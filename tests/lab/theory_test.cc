@@ -90,10 +90,10 @@ TEST(TheoryTest, MeasuredStalenessKeepsTheBound) {
     ASSERT_EQ(fit->rows.size(), 4U);
     EXPECT_EQ(fit->rows[0].distance.mean, 0);
     for (const StalenessRow& row : fit->rows) {
-      const double bound = study.step_size * study.step_size * row.largest *
-                           (fit == &study.pipedream
-                                ? static_cast<double>(PipeDreamCount(row.stages))
-                                : StaleCount(row.stages, Accounting::kUniform));
+      const double bound =
+          study.step_size * study.step_size * row.largest *
+          (fit == &study.pipedream ? static_cast<double>(PipeDreamCount(row.stages))
+                                   : StaleCount(row.stages, Accounting::kUniform));
       EXPECT_LE(row.distance.mean, bound) << row.stages;
       EXPECT_NEAR(row.count.mean,
                   row.distance.mean / (study.step_size * study.step_size * row.gradient.mean),

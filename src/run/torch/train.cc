@@ -469,35 +469,11 @@ class RankTrainer {
     return std::optional<NotFinite>();
   }
 
-  // Of all ranks' gradients, and how many samples there are for a parameter.
   Status ReportNoise() {
-    std::vector<GradientPair> sums;
-    for (const ByteString& bytes : messages_.ToFirst(ToBytes(meter_->pairs()))) {
-      const auto pairs = FromBytes<GradientPair>(bytes);
-      if (pairs.size() > sums.size()) sums.resize(pairs.size());
-      for (size_t k = 0; k < pairs.size(); ++k) {
-        sums[k].shared += pairs[k].shared;
-        sums[k].square += pairs[k].square;
-      }
-    }
-    if (!messages_.is_first()) return Ok();
-    outcome_.noise = EstimateNoise(sums);
-    int64_t parameters = 0;
-    for (const Tensor& tensor : graph_.tensors()) {
-      if (tensor.role == Role::kParameter) parameters += tensor.elements();
-    }
-    if (parameters > 0) {
-      outcome_.rows_per_parameter =
-          static_cast<double>(data_->train_samples()) / static_cast<double>(parameters);
-    }
-    if (!outcome_.noise) {
-      listener_.note("too few steps to tell noise from gradient: 21 at least");
-      return Ok();
-    }
-    return files_->Append({{"step", done_},
-                           {"noise_ratio", outcome_.noise->ratio},
-                           {"noise_ratio_low", outcome_.noise->low},
-                           {"noise_pairs", outcome_.noise->pairs}});
+    outcome_.noise = GatherNoise(*meter_, messages_);
+    outcome_.rows_per_parameter = RowsPerParameter(graph_, *data_);
+    if (!outcome_.noise) return Ok();
+    return files_->Append({{"step", done_}, {"noise_ratio", outcome_.noise->ratio}});
   }
 
   Result<RunResult> Finish() {
