@@ -8,8 +8,10 @@
 #include <optional>
 #include <thread>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "choose/survey.h"
+#include "lab/map.h"
 #include "lab/problems.h"
 #include "lab/race.h"
 #include "lab/theory.h"
@@ -121,18 +123,90 @@ double ReachedAt(const std::vector<Interval>& curve, const TrialOptions& trial,
   return static_cast<double>(PointTick(trial, static_cast<int>(first))) / kTicksPerBatch;
 }
 
-Result<RaceEntry> RaceAlone(const Objective& objective, const RaceEntrant& entrant,
-                            const AdviceOptions& options, const TrialOptions& trial) {
-  RaceOptions race;
+// What is raced on, and how.
+struct Ground {
+  ObjectiveOf objective_of;
+  RaceOptions race;  // all but who takes part
+};
+
+Result<RaceEntry> RaceAlone(const Ground& ground, const RaceEntrant& entrant,
+                            const AdviceOptions& options) {
+  RaceOptions race = ground.race;
   race.stages = {entrant.stages};
   race.methods = {entrant.method};
-  race.noises = {options.noise};
-  race.trial = trial;
   race.trial.every = entrant.every;
-  race.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   options.progress(fmt::format("racing {} …", entrant.method));
-  HEDDLE_ASSIGN(const Race run, RunRace(objective, race));
+  HEDDLE_ASSIGN(const Race run, RunRace(ground.objective_of, race));
   return run.entries[0];
+}
+
+Result<std::vector<Progress>> RaceAll(const Ground& ground,
+                                      const std::vector<RaceEntrant>& entrants,
+                                      const AdviceOptions& options) {
+  std::vector<Progress> progress;
+  double target = 0;
+  for (const RaceEntrant& entrant : entrants) {
+    HEDDLE_ASSIGN(const RaceEntry entry, RaceAlone(ground, entrant, options));
+    if (progress.empty()) target = entry.curve[entry.curve.size() / 2].mean;
+    progress.push_back({{ReachedAt(entry.curve, ground.race.trial, &Interval::mean, target),
+                         ReachedAt(entry.curve, ground.race.trial, &Interval::low, target),
+                         ReachedAt(entry.curve, ground.race.trial, &Interval::high, target)},
+                        entry.step_size});
+  }
+  return progress;
+}
+
+RaceOptions RaceFor(const AdviceOptions& options) {
+  RaceOptions race;
+  race.noises = {options.noise};
+  race.trial.ticks = kTicksPerBatch * options.batches;
+  race.trial.points = 200;
+  race.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return race;
+}
+
+ObjectiveOptions ProblemOf(const AdviceOptions& options) {
+  const MapOptions map;
+  return MapProblem(map.objective, map.dimension, options.rows_per_parameter);
+}
+
+// As a cell of the map is raced: every seed with data of its own.
+Result<std::vector<Progress>> ByMap(const std::vector<RaceEntrant>& entrants,
+                                    const AdviceOptions& options) {
+  const MapOptions map;
+  RaceOptions race = RaceFor(options);
+  race.seeds = map.seeds;
+  race.tune_seeds = map.tune_seeds;
+  race.step_sizes = 6;
+  race.refine = 1;
+  race.powers_of_two = true;
+  HEDDLE_ASSIGN(const DataBySeed data,
+                DataBySeed::Make(map.objective, ProblemOf(options), 0, race.seeds + race.tune_seeds,
+                                 race.threads));
+  if (options.noise_ratio) race.noises = {NoiseForRatio(data.Of(0), *options.noise_ratio)};
+  const ObjectiveOf objective_of = [&](uint64_t seed) -> const Objective& { return data.Of(seed); };
+  return RaceAll({objective_of, race}, entrants, options);
+}
+
+// What the race was, for the notes.
+Result<std::string> MapSource(const AdviceOptions& options) {
+  const MapOptions map;
+  HEDDLE_ASSIGN(const auto objective, MakeProblem(map.objective, ProblemOf(options)));
+  double noise = options.noise;
+  std::string measured;
+  if (options.noise_ratio) {
+    noise = NoiseForRatio(*objective, *options.noise_ratio);
+    measured = fmt::format(", for a measured noise of {:.3g} times the gradient's square",
+                           *options.noise_ratio);
+    if (noise == 0) {
+      measured +=
+          fmt::format(" (one row at a time makes {:.3g} by itself)", RatioWithoutNoise(*objective));
+    }
+  }
+  return fmt::format(
+      "the map's race on {} with {} rows per parameter, noise {:.3g}{}; {} batches, each method at "
+      "its best step size; 95% intervals (heddle lab map)",
+      map.objective, options.rows_per_parameter, noise, measured, options.batches);
 }
 
 std::string BatchesText(const Interval& batches) {
@@ -161,23 +235,40 @@ Result<std::vector<Progress>> ByBound(const std::vector<RaceEntrant>& entrants, 
 
 }  // namespace
 
+double RatioWithoutNoise(const Objective& objective) {
+  const auto* rows = dynamic_cast<const LinearModel*>(&objective);
+  HEDDLE_CHECK(rows != nullptr);
+  const std::vector<double> x = objective.Start(0);
+  std::vector<double> gradient(x.size()), mean(x.size());
+  Pass pass = objective.MakePass();
+  double squares = 0, whole = 0;
+  for (int64_t m = 0; m < rows->samples(); ++m) {
+    pass.draw = {0, m};
+    objective.Gradient(x.data(), pass, gradient.data());
+    for (size_t k = 0; k < x.size(); ++k) {
+      squares += gradient[k] * gradient[k] / static_cast<double>(rows->samples());
+      mean[k] += gradient[k] / static_cast<double>(rows->samples());
+    }
+  }
+  for (const double element : mean) whole += element * element;
+  return squares / whole - 1;
+}
+
+double NoiseForRatio(const Objective& objective, double ratio) {
+  const auto dimension = static_cast<double>(objective.dimension());
+  const std::vector<double> x = objective.Start(0);
+  const auto* rows = dynamic_cast<const LinearModel*>(&objective);
+  HEDDLE_CHECK(rows != nullptr);
+  const double whole = rows->WholeGradientSquare(x.data());
+  return std::sqrt(std::max(0.0, (ratio - RatioWithoutNoise(objective)) * whole / dimension));
+}
+
 Result<std::vector<Progress>> MeasureProgress(const std::vector<RaceEntrant>& entrants,
                                               const AdviceOptions& options) {
+  if (options.evidence == "map") return ByMap(entrants, options);
   HEDDLE_ASSIGN(const auto objective, MakeProblem(options.evidence, {}));
-  TrialOptions trial;
-  trial.ticks = kTicksPerBatch * options.batches;
-  trial.points = 200;
-  std::vector<Progress> progress;
-  double target = 0;
-  for (const RaceEntrant& entrant : entrants) {
-    HEDDLE_ASSIGN(const RaceEntry entry, RaceAlone(*objective, entrant, options, trial));
-    if (progress.empty()) target = entry.curve[entry.curve.size() / 2].mean;
-    progress.push_back({{ReachedAt(entry.curve, trial, &Interval::mean, target),
-                         ReachedAt(entry.curve, trial, &Interval::low, target),
-                         ReachedAt(entry.curve, trial, &Interval::high, target)},
-                        entry.step_size});
-  }
-  return progress;
+  const ObjectiveOf same = [&](uint64_t) -> const Objective& { return *objective; };
+  return RaceAll({same, RaceFor(options)}, entrants, options);
 }
 
 double BatchesByBound(int stages, int64_t batches) {
@@ -187,7 +278,7 @@ double BatchesByBound(int stages, int64_t batches) {
     inputs.stages = count;
     inputs.gradient = 1 / std::sqrt(static_cast<double>(count));
     inputs.steps = updates * count;
-    const Accounting accounting = Accounting::kSharper;
+    const Accounting accounting = Accounting::kConstant;
     return BoundAt(inputs, TunedStepWithStale(inputs, accounting), accounting).total();
   };
   const double target = bound(1, static_cast<double>(batches));
@@ -230,8 +321,19 @@ std::optional<Plan> BetterPlan(const Planning& planning, const Plan& plan) {
 }
 
 Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& options) {
-  const bool by_bound = options.evidence == "bound";
-  if (!by_bound) HEDDLE_RETURN_IF_ERROR(MakeProblem(options.evidence, {}));  // before the planning
+  const bool by_bound = options.evidence == "bound", by_map = options.evidence == "map";
+  // Before the planning: what cannot be raced on.
+  std::string source =
+      "the convergence bound with L = G = gap = 1 (heddle lab theory); none for local";
+  if (by_map) {
+    HEDDLE_ASSIGN(source, MapSource(options));
+  } else if (!by_bound) {
+    HEDDLE_RETURN_IF_ERROR(MakeProblem(options.evidence, {}));
+    source = fmt::format(
+        "a race on {}, noise {}, {} batches, each method at its best step size; 95% "
+        "intervals (heddle lab race)",
+        options.evidence, options.noise, options.batches);
+  }
   const std::vector<Considered> all = BestOfEach(Kinds(), planning, options);
   std::vector<RaceEntrant> entrants = {{"gpipe", 1, 1}};  // sets the target
   for (const Considered& one : all) {
@@ -241,13 +343,6 @@ Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& option
                                                           ? ByBound(entrants, options.batches / 2)
                                                           : MeasureProgress(entrants, options));
   std::vector<std::string> notes;
-  std::string source = fmt::format(
-      "a race on {}, noise {}, {} batches, each method at its best step size; 95% "
-      "intervals (heddle lab race)",
-      options.evidence, options.noise, options.batches);
-  if (by_bound) {
-    source = "the convergence bound with L = G = gap = 1 (heddle lab theory); none for local";
-  }
   notes.push_back("evidence: " + source);
   const Considered* taken = nullptr;
   double soonest = kNever;

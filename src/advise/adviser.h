@@ -6,8 +6,10 @@
 //
 // A step that waits for nobody is faster and achieves less. Seconds per batch come from the
 // simulator, for the best plan of each kind; batches until a loss, from a race of the three methods
-// (lab/race.h) or, for synchronous and asynchronous training, from the convergence bound
-// (lab/theory.h). Time to loss is their product. What was used is told in the plan's notes.
+// (lab/race.h): on the problem of the map (lab/map.h) with the user's noise and rows for each
+// parameter, or on another objective; or, for synchronous and asynchronous training, from the
+// convergence bound (lab/theory.h). Time to loss is their product. What was used is told in the
+// plan's notes.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +20,18 @@
 
 #include "base/interval.h"
 #include "base/result.h"
+#include "lab/objective.h"
 #include "plan/planning.h"
 
 namespace heddle {
 
 struct AdviceOptions {
-  std::string evidence = "quadratic";  // the objective raced on (lab/problems.h), or "bound"
-  double noise = 0.05;                 // of gradients in the race
-  int64_t batches = 1000;              // length of the race
-  Deadline deadline;                   // of the planning
+  std::string evidence = "map";       // or the objective raced on (lab/problems.h), or "bound"
+  double noise = 0.2;                 // σ of gradients in the race
+  std::optional<double> noise_ratio;  // map: the same as what a run measured (run/gradient_noise.h)
+  double rows_per_parameter = 1;      // map
+  int64_t batches = 1000;             // length of the race
+  Deadline deadline;                  // of the planning
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
@@ -43,6 +48,12 @@ struct RaceEntrant {
   int stages = 1;
   int64_t every = 1;  // local updates between averages
 };
+
+// σ for which a microbatch of the map's problem has, where a race starts, so much noise for each
+// gradient's square: what its rows leave of that, or 0 if they alone make more. The other way
+// round, what they make by themselves.
+double NoiseForRatio(const Objective& objective, double ratio);
+double RatioWithoutNoise(const Objective& objective);
 
 // The target is what the first entrant is at after half of the race.
 Result<std::vector<Progress>> MeasureProgress(const std::vector<RaceEntrant>& entrants,

@@ -45,6 +45,11 @@ double StudentQuantile(int freedom) {
   return high;
 }
 
+double BeyondStudent(double t, int freedom) {
+  HEDDLE_CHECK(freedom >= 1);
+  return std::isinf(t) ? 0 : 1 - WithinStudent(std::abs(t), freedom);
+}
+
 Interval MeanInterval(std::span<const double> values) {
   HEDDLE_CHECK(values.size() >= 2);
   const double mean = Mean(values);

@@ -19,6 +19,9 @@ struct Interval {
 // The t with P(|T| <= t) = 0.95 for T of `freedom` degrees of freedom. REQUIRES: freedom >= 1.
 double StudentQuantile(int freedom);
 
+// P(|T| > t) for T of `freedom` degrees of freedom. REQUIRES: freedom >= 1, t >= 0.
+double BeyondStudent(double t, int freedom);
+
 // Infinite if a value is. REQUIRES: two values at least.
 Interval MeanInterval(std::span<const double> values);
 

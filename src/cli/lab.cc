@@ -71,6 +71,7 @@ void AddLabCommand(Commands& commands) {
   lab->add_option("experiment", *other, "One of the subcommands below");
   auto experiments = std::make_shared<Commands>(*lab);
   AddLabDelayCommand(*experiments);
+  AddLabMapCommand(*experiments);
   AddLabRaceCommand(*experiments);
   AddLabTheoryCommand(*experiments);
   commands.OnRun(lab, [experiments, other](const Terminal& terminal) -> Status {

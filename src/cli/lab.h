@@ -19,6 +19,7 @@ Result<std::vector<double>> ParseReals(const std::string& flag, const std::strin
 Json NumberOrNull(double value);
 
 void AddLabDelayCommand(Commands& commands);
+void AddLabMapCommand(Commands& commands);
 void AddLabRaceCommand(Commands& commands);
 void AddLabTheoryCommand(Commands& commands);
 

@@ -77,6 +77,12 @@ Result<std::vector<int64_t>> SlownessOf(const std::string& text) {
   return slowness;
 }
 
+// The law for stages that take a tick each way: ⌊S² - S/2⌋.
+int64_t LawOf(int stages) { return (2 * int64_t{stages} * stages - stages) / 2; }
+
+constexpr const char* kTies =
+    "within a tick the stages act in order of their index; another order changes the linear term";
+
 std::string OwnText(const std::vector<int64_t>& own) {
   std::string text;
   for (const int64_t delay : own) text += (text.empty() ? "" : " ") + std::to_string(delay);
@@ -91,12 +97,18 @@ Json ToJson(const std::vector<Row>& rows) {
     json["rows"].push_back({{"stages", row.stages},
                             {"max_delay", row.counts.most},
                             {"mean_delay", row.counts.mean},
+                            {"law", LawOf(row.stages)},
+                            {"deviation", row.counts.most - LawOf(row.stages)},
                             {"own_delay", row.counts.own}});
   }
+  json["ties"] = kTies;
   json["fit"] = Json();
   if (rows.size() >= 3) {
     const Parabola fit = Fit(rows);
-    json["fit"] = {{"square", fit.square}, {"linear", fit.linear}, {"constant", fit.constant}};
+    json["fit"] = {{"square", fit.square},
+                   {"linear", fit.linear},
+                   {"constant", fit.constant},
+                   {"stages", {rows.front().stages, rows.back().stages}}};
   }
   return json;
 }
@@ -124,21 +136,28 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   }
   TextTable table({{"stages", Align::kRight},
                    {"most", Align::kRight},
+                   {"less ⌊S² - S/2⌋", Align::kRight},
                    {"mean", Align::kRight},
                    {"own, by stage"}});
   for (const Row& row : rows) {
+    const int64_t deviation = row.counts.most - LawOf(row.stages);
     table.AddRow({std::to_string(row.stages), std::to_string(row.counts.most),
+                  deviation == 0 ? "0" : fmt::format("{:+d}", deviation),
                   fmt::format("{:.4g}", row.counts.mean), OwnText(row.counts.own)});
   }
   terminal.Print(table.Print(terminal.style()));
   if (rows.size() >= 3) {
     const Parabola fit = Fit(rows);
-    terminal.Print(fmt::format("\nmost ≈ {:.3f} S² {:+.3f} S {:+.3f}   (least squares)\n",
-                               fit.square, fit.linear, fit.constant));
+    terminal.Print(
+        fmt::format("\nmost ≈ {:.3f} S² {:+.3f} S {:+.3f}   (least squares over S = {} … {}, {} "
+                    "numbers)\n",
+                    fit.square, fit.linear, fit.constant, rows.front().stages, rows.back().stages,
+                    rows.size()));
   }
-  terminal.Print(
+  terminal.Print(fmt::format(
       "Updates of any stage between a microbatch's read of a block and its own update of one, "
-      "counted by replaying the Program in the simulator; own: of the stage itself.\n");
+      "counted by replaying the Program in the simulator; own: of the stage itself. Ties: {}.\n",
+      kTies));
   return Ok();
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/destination.h"
@@ -13,6 +14,7 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
+#include "cli/lab_paper.h"
 #include "cli/lab_race_output.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
@@ -31,9 +33,45 @@ struct Flags {
   std::string noise = "0";
   std::string plot;
   std::string target;
+  std::string paper;
+  bool zero_start = false, shuffled = false, fresh_data = false;
   RaceOptions race;
 };
 
+// One objective for all seeds, or one for each.
+struct Track {
+  std::unique_ptr<Objective> same;
+  std::optional<DataBySeed> by_seed;
+  const Objective& Of(uint64_t seed) const { return by_seed ? by_seed->Of(seed) : *same; }
+};
+
+Result<Track> MakeTrack(const Flags& flags, const RaceOptions& options) {
+  Track track;
+  if (!flags.fresh_data) {
+    HEDDLE_ASSIGN(track.same, MakeProblem(flags.objective, flags.problem));
+    return track;
+  }
+  HEDDLE_ASSIGN(track.by_seed,
+                DataBySeed::Make(flags.objective, flags.problem, options.first_seed,
+                                 options.seeds + options.tune_seeds, options.threads));
+  return track;
+}
+
+// Local methods with so few rounds that what is left of the last one weighs much.
+std::string FewRounds(const RaceOptions& options, const Race& race) {
+  const RaceEntry* worst = nullptr;
+  for (const RaceEntry& entry : race.entries) {
+    const bool local = FindMethod(entry.method).value()->rounds != nullptr;
+    if (local && entry.rounds < kFewRounds && (!worst || entry.rounds < worst->rounds)) {
+      worst = &entry;
+    }
+  }
+  if (worst == nullptr) return "";
+  return fmt::format(
+      "warning: only {} whole rounds of {} on {} stages in {} ticks; below {} the last one, which "
+      "may be cut anywhere, weighs too much: give more --ticks\n",
+      worst->rounds, worst->method, worst->stages, options.trial.ticks, kFewRounds);
+}
 constexpr std::string_view kPlanPrefix = "plan:";
 
 bool OnPlan(const Flags& flags) { return flags.objective.starts_with(kPlanPrefix); }
@@ -113,9 +151,12 @@ struct RunRaceResult {
 };
 
 Result<RunRaceResult> RaceHere(const Flags& flags, const RaceOptions& options) {
-  HEDDLE_ASSIGN(const auto objective, MakeProblem(flags.objective, flags.problem));
-  HEDDLE_ASSIGN(Race race, RunRace(*objective, options));
-  return RunRaceResult{SubjectOf(flags.objective, *objective), std::move(race)};
+  HEDDLE_ASSIGN(const Track track, MakeTrack(flags, options));
+  const ObjectiveOf objective_of = [&](uint64_t seed) -> const Objective& {
+    return track.Of(seed);
+  };
+  HEDDLE_ASSIGN(Race race, RunRace(objective_of, options));
+  return RunRaceResult{SubjectOf(flags.objective, track.Of(options.first_seed)), std::move(race)};
 }
 
 // The model of a plan: heddle-worker has the arithmetic. Says how many stages and microbatches it
@@ -148,6 +189,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   terminal.EndProgress();
   HEDDLE_ASSIGN(const RunRaceResult result, std::move(ran));
   const auto& [subject, race] = result;
+  fmt::print(stderr, "{}", FewRounds(options, race));
   if (!flags.plot.empty()) {
     const LineChart chart = RaceChart(subject, options, race);
     const std::string drawn = flags.plot.ends_with(".svg") ? SvgOf(chart) : HtmlOf(chart);
@@ -160,6 +202,32 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     if (!flags.plot.empty()) terminal.Print(fmt::format("Curves drawn in {}.\n", flags.plot));
   }
   return Ok();
+}
+
+void AddRowOptions(CLI::App& command, Flags& flags) {
+  command.add_option("--rows", flags.problem.rows, "Linear models: samples")->check(AtLeast(1));
+  command
+      .add_option("--batch", flags.problem.batch,
+                  "Linear models: rows of a microbatch; all of them unless given")
+      ->check(AtLeast(1));
+  command
+      .add_option_function<std::string>(
+          "--start", [&flags](const std::string& text) { flags.zero_start = text == "zero"; },
+          "Linear models: where a race starts")
+      ->check(OneOf({"zero", "normal"}))
+      ->default_str("normal");
+  command
+      .add_option_function<std::string>(
+          "--order", [&flags](const std::string& text) { flags.shuffled = text == "shuffled"; },
+          "Of the rows: the same in every epoch, or shuffled")
+      ->check(OneOf({"cyclic", "shuffled"}))
+      ->default_str("cyclic");
+  command
+      .add_option("--sharpness", flags.problem.sharpness,
+                  "logistic: P(y = 1) = 1/(1 + exp(-sharpness a·w)), ‖w‖ ≈ 1; 3 unless given")
+      ->check(Above(0));
+  command.add_flag("--fresh-data", flags.fresh_data,
+                   "Linear models: made data of its own for every seed");
 }
 
 void AddNetworkOptions(CLI::App& command, NetworkShape& network) {
@@ -184,6 +252,7 @@ std::string Listing() {
   for (const Method& method : Methods()) {
     text += fmt::format("  {:<16}{}\n", method.name, method.about);
   }
+  text += "\nSettings of --paper, each of which may be given otherwise:\n" + PaperListing();
   return text +
          "\nUnless given, lm takes --stages 2,4,8 --methods pd,local,local-plain,gpipe,2bw\n"
          "--ticks 2000 --points 20 --step-sizes 6 --refine 1; a plan has its own stages and takes\n"
@@ -206,14 +275,19 @@ void AddLabRaceCommand(Commands& commands) {
                       "logistic: a libsvm file with two labels; lm: a text");
   command->add_option("--dimension", flags->problem.dimension, "Parameters, unless data say it")
       ->check(AtLeast(1));
+  AddRowOptions(*command, *flags);
   AddNetworkOptions(*command, flags->problem.network);
   command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
       ->capture_default_str();
   command->add_option("--methods", flags->methods, "Who takes part; see below")
       ->capture_default_str();
-  command->add_option("--seeds", flags->race.seeds, "Starts and noises; at least 5")
+  command->add_option("--seeds", flags->race.seeds, "Starts and noises; 10 for a verdict")
       ->capture_default_str();
   command->add_option("--seed", flags->race.first_seed, "The first of the seeds")
+      ->capture_default_str();
+  command
+      ->add_option("--tune-seeds", flags->race.tune_seeds,
+                   "Other seeds, which step sizes are chosen on; 0: on those they are judged on")
       ->capture_default_str();
   command->add_option("--noise", flags->noise, "σ of every gradient's element, as in 0,0.05")
       ->capture_default_str();
@@ -230,6 +304,8 @@ void AddLabRaceCommand(Commands& commands) {
       ->capture_default_str();
   command->add_option("--refine", flags->race.refine, "Times to halve the grid around the best")
       ->capture_default_str();
+  command->add_flag("--powers-of-two", flags->race.powers_of_two,
+                    "Step sizes 2^k instead of a factor √2 apart from 2/L on");
   command->add_option("--backward", flags->race.clock.backward, "Ticks of a backward")
       ->capture_default_str();
   command->add_option("--latency", flags->race.clock.latency, "Ticks from stage to stage")
@@ -242,7 +318,12 @@ void AddLabRaceCommand(Commands& commands) {
   command->add_option("--target", flags->target,
                       "Also ticks until the loss comes down to this; tunes step sizes for it");
   command->add_option("--plot", flags->plot, "Write the curves to this .svg or .html");
-  commands.OnRun(command, [flags, command](const Terminal& terminal) {
+  command->add_option("--paper", flags->paper, "The authors' settings; see below")
+      ->check(OneOf(PaperNames()));
+  commands.OnRun(command, [flags, command](const Terminal& terminal) -> Status {
+    if (!flags->paper.empty()) HEDDLE_RETURN_IF_ERROR(ApplyPaper(flags->paper, *command));
+    flags->problem.start = flags->zero_start ? LinearStart::kZero : LinearStart::kNormal;
+    flags->problem.order = flags->shuffled ? RowOrder::kShuffled : RowOrder::kCyclic;
     if (flags->objective == "lm" || OnPlan(*flags)) SetNetworkDefaults(*command, *flags);
     return Run(*flags, terminal);
   });

@@ -107,12 +107,23 @@ std::string HeadingOf(const RaceSubject& subject, const RaceOptions& options) {
 std::string LegendOf(const RaceSubject& subject, const RaceOptions& options) {
   const std::string compared =
       subject.has_constants ? "what is left above the lowest loss" : "the loss";
+  const std::string grid = options.powers_of_two ? "a factor 2" : "a factor √2";
+  const std::string tuned = options.tune_seeds > 0
+                                ? fmt::format(", chosen on {} other seeds", options.tune_seeds)
+                                : ", chosen on the same seeds";
   std::string text = fmt::format(
-      "\nEach method at its best step size, from {} a factor √2 apart, more beyond an edge, then "
-      "{} "
-      "halvings around the best. low and high: 95% t-interval over the seeds. against {}: {}, "
-      "divided seed by seed; below 1 is better.",
-      options.step_sizes, options.refine, options.methods[0], compared);
+      "\nEach method at its best step size, from {} {} apart, more beyond an edge, then {} "
+      "halvings "
+      "around the best{}. low and high: 95% t-interval over the seeds. against {}: {}, divided "
+      "seed by seed; below 1 is better.",
+      options.step_sizes, grid, options.refine, tuned, options.methods[0], compared);
+  if (options.seeds >= kVerdictSeeds) {
+    text +=
+        " verdict: a tie within 5%, ahead or behind with at most 5% of these false in this table "
+        "(Benjamini and Hochberg), else open.";
+  } else {
+    text += fmt::format(" A verdict takes {} seeds.", kVerdictSeeds);
+  }
   if (options.target) {
     text += fmt::format(
         " The best step size is the one that comes down to {} first; the last column divides "
@@ -147,6 +158,7 @@ void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Rac
                                  {"low", Align::kRight, 2},
                                  {"high", Align::kRight, 2},
                                  {"against " + options.methods[0], Align::kRight}};
+  if (options.seeds >= kVerdictSeeds) columns.push_back({"verdict"});
   const std::vector<Extra> extras = ExtrasOf(subject, options, race);
   for (const Extra& extra : extras) columns.push_back({extra.title, Align::kRight, extra.spare});
   TextTable table(columns);
@@ -165,6 +177,9 @@ void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Rac
                                         Number(entry.final.low),
                                         Number(entry.final.high),
                                         IntervalText(entry.against_first, "")};
+      if (options.seeds >= kVerdictSeeds) {
+        cells.push_back(entry.method == options.methods[0] ? "" : ToText(entry.verdict));
+      }
       for (const Extra& extra : extras) cells.push_back(extra.cell(entry));
       table.AddRow(std::move(cells));
     }

@@ -27,6 +27,12 @@ constexpr std::string_view kAsynchronous = "--strategy async | --strategy auto -
 constexpr std::string_view kLocal = "--strategy local | --strategy auto --goal time-to-loss";
 constexpr std::string_view kAveraging = "--methods local,local-plain,diloco";
 
+constexpr std::string_view kRows =
+    "--objective logistic,least-squares,chain-rows | --paper logistic,quadratic";
+constexpr std::string_view kMadeRows =
+    "--objective logistic,least-squares,chain-rows no --data | --paper logistic,quadratic";
+constexpr std::string_view kNetwork = "--objective lm | --paper lm";
+
 constexpr OptionRule kRules[] = {
     {"plan", "--versions", kAsynchronous},
     {"plan", "--every", kLocal},
@@ -34,7 +40,9 @@ constexpr OptionRule kRules[] = {
     {"plan", "--search", "--strategy spmd,auto"},
     {"plan", "--goal", "--strategy auto"},
     {"plan", "--evidence", "--goal time-to-loss"},
-    {"plan", "--noise", "--goal time-to-loss --evidence !bound"},
+    {"plan", "--noise", "--goal time-to-loss --evidence !bound no --noise-ratio"},
+    {"plan", "--noise-ratio", "--goal time-to-loss --evidence map"},
+    {"plan", "--rows-per-parameter", "--goal time-to-loss --evidence map"},
     {"plan", "--micro-batch-size", "no --microbatches"},
     {"compare", "--micro-batch-size", "no --microbatches"},
     {"compare", "--versions", "no --strategies | --strategies async"},
@@ -46,15 +54,22 @@ constexpr OptionRule kRules[] = {
     {"demo", "--only-plan", "no --json"},
     {"lab race", "--data", "--objective logistic,lm"},
     {"lab race", "--dimension",
-     "--objective quadratic,quadratic-load,least-squares,logistic no --data"},
-    {"lab race", "--stages", "--objective quadratic,quadratic-load,least-squares,logistic,lm"},
-    {"lab race", "--layers", "--objective lm"},
-    {"lab race", "--hidden", "--objective lm"},
-    {"lab race", "--context", "--objective lm"},
-    {"lab race", "--samples", "--objective lm"},
+     "--objective quadratic,quadratic-load,least-squares,logistic,chain-rows no --data"},
+    {"lab race", "--stages", "--objective quadratic,quadratic-load,least-squares,logistic,chain-rows,lm"},
+    {"lab race", "--rows", kMadeRows},
+    {"lab race", "--batch", kRows},
+    {"lab race", "--start", kRows},
+    {"lab race", "--order",
+     "--batch --objective logistic,least-squares,chain-rows | --paper logistic,quadratic"},
+    {"lab race", "--sharpness", "--objective logistic no --data | --paper logistic"},
+    {"lab race", "--fresh-data", kMadeRows},
+    {"lab race", "--layers", kNetwork},
+    {"lab race", "--hidden", kNetwork},
+    {"lab race", "--context", kNetwork},
+    {"lab race", "--samples", kNetwork},
     {"lab race", "--every", kAveraging},
     {"lab race", "--average-ticks", kAveraging},
-    {"lab race", "--microbatches", "--methods gpipe,gpipe-4,2bw"},
+    {"lab race", "--microbatches", "--methods gpipe,gpipe-4,2bw | --paper quadratic"},
     {"lab race", "--latency", "--methods !local-plain"},
     {"share", "--baselines", "no --run no --attach no --trace"},
     {"share", "--devices", "--trace"},

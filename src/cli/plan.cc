@@ -143,12 +143,22 @@ void AddPlanCommand(Commands& commands) {
                    "weighs synchronous, asynchronous and local training")
       ->capture_default_str();
   command
-      ->add_option("--evidence", flags->advice.evidence,
-                   "time-to-loss: objective of the race that tells progress per batch (see heddle "
-                   "lab race), or bound")
+      ->add_option(
+          "--evidence", flags->advice.evidence,
+          "time-to-loss: what tells progress per batch: map, the race of heddle lab map at "
+          "your noise and rows; another objective of heddle lab race; or bound")
       ->capture_default_str();
   command->add_option("--noise", flags->advice.noise, "time-to-loss: of gradients in the race")
       ->check(AtLeast(0))
+      ->capture_default_str();
+  command
+      ->add_option("--noise-ratio", flags->advice.noise_ratio,
+                   "time-to-loss: instead of --noise, what heddle run --measure-noise found")
+      ->check(AtLeast(0));
+  command
+      ->add_option("--rows-per-parameter", flags->advice.rows_per_parameter,
+                   "time-to-loss: samples of the data for each parameter of the model")
+      ->check(Within(0.01, 1000))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });

@@ -89,6 +89,10 @@ void AddTraining(CLI::App* command, Flags& flags) {
   note(command->add_flag("--keep-going", config.keep_going,
                          "Train on when the loss or a gradient is not finite"),
        "keep_going");
+  note(command->add_flag("--measure-noise", config.measure_noise,
+                         "Also say how much of a gradient is noise, for heddle plan --goal "
+                         "time-to-loss"),
+       "measure_noise");
 }
 
 // What is left on disk.

@@ -123,8 +123,7 @@ class TwoVersions {
 
 }  // namespace
 
-Curve RunGpipe(const Trial& trial, int64_t times) {
-  const int64_t count = times * trial.batch();
+Curve RunGpipe(const Trial& trial, int64_t count) {
   const int64_t round = FlushTicks(trial.schedule.clock, count);
   std::vector<double> x = trial.objective.Start(trial.seed);
   std::vector<double> gradient(x.size());

@@ -10,9 +10,9 @@
 
 namespace heddle {
 
-// Flush: a batch enters the empty pipeline, leaves it, and then all stages update. Plain SGD. A
-// batch has `times` as many microbatches as the trial says: the more, the less time is idle.
-Curve RunGpipe(const Trial& trial, int64_t times = 1);
+// Flush: a batch of `count` microbatches enters the empty pipeline, leaves it, and then all stages
+// update. Plain SGD: the more there are, the less time is idle, and the fewer updates.
+Curve RunGpipe(const Trial& trial, int64_t count);
 
 // PipeDream-2BW (Narayanan et al. 2021): no flush; batch t reads version t - 1 (batch 0 version 0),
 // so W(t+1) = W(t) - γ ∇f(W(t-1)), and two versions are kept. Stage s updates at the last backward

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "lab/dot.h"
 
 namespace heddle {
 
@@ -15,8 +16,7 @@ std::vector<double> SolvePositive(std::vector<double> matrix, std::vector<double
   // The lower triangle becomes the factor.
   for (size_t i = 0; i < size; ++i) {
     for (size_t j = 0; j <= i; ++j) {
-      double sum = row(i)[j];
-      for (size_t k = 0; k < j; ++k) sum -= row(i)[k] * row(j)[k];
+      const double sum = row(i)[j] - Dot(row(i), row(j), static_cast<int64_t>(j));
       row(i)[j] =
           i == j ? std::sqrt(std::max(sum, std::numeric_limits<double>::min())) : sum / row(j)[j];
     }

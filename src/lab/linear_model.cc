@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/philox.h"
 #include "lab/cholesky.h"
+#include "lab/dot.h"
 
 namespace heddle {
 namespace {
@@ -18,11 +19,35 @@ double Sigmoid(double t) { return 1 / (1 + std::exp(-t)); }
 }  // namespace
 
 LinearModel::LinearModel(LinearKind kind, SampleMatrix samples, std::vector<double> labels,
-                         double decay)
-    : kind_(kind), samples_(std::move(samples)), labels_(std::move(labels)), decay_(decay) {
+                         double decay, LinearStart start, std::optional<LinearConstants> constants)
+    : kind_(kind),
+      samples_(std::move(samples)),
+      labels_(std::move(labels)),
+      decay_(decay),
+      start_(start) {
   HEDDLE_CHECK(static_cast<int64_t>(labels_.size()) == samples_.rows() && samples_.rows() > 0);
-  smoothness_ = LargestCurvature();
-  lowest_ = Minimum();
+  smoothness_ = constants ? constants->smoothness : LargestCurvature();
+  lowest_ = constants ? constants->lowest : Minimum();
+}
+
+std::vector<double> LinearModel::Start(uint64_t seed) const {
+  if (start_ == LinearStart::kNormal) return Objective::Start(seed);
+  return std::vector<double>(static_cast<size_t>(dimension()));
+}
+
+double LinearModel::WholeGradientSquare(const double* x) const {
+  const Block whole{0, dimension()};
+  std::vector<double> gradient(static_cast<size_t>(dimension()));
+  Pass pass = LinearModel::MakePass();
+  LinearModel::Begin(pass);
+  LinearModel::Forward(whole, x, pass);
+  LinearModel::Turn(pass);
+  LinearModel::Backward(whole, pass, gradient.data());
+  return Dot(gradient.data(), gradient.data(), dimension());
+}
+
+double LinearModel::Slope(double score, double label) const {
+  return kind_ == LinearKind::kLogistic ? -label * Sigmoid(-label * score) : score - label;
 }
 
 double LinearModel::Loss(const double* x) const {
@@ -74,10 +99,7 @@ void LinearModel::Reread(const Block& block, const double* values, Pass& pass) c
 void LinearModel::Turn(Pass& pass) const {
   const double share = 1 / static_cast<double>(labels_.size());
   for (size_t r = 0; r < labels_.size(); ++r) {
-    const double slope = kind_ == LinearKind::kLogistic
-                             ? -labels_[r] * Sigmoid(-labels_[r] * pass.signal[r])
-                             : pass.signal[r] - labels_[r];
-    pass.response[r] = share * slope;
+    pass.response[r] = share * Slope(pass.signal[r], labels_[r]);
   }
 }
 
@@ -111,23 +133,62 @@ double LinearModel::LargestCurvature() const {
   return kMargin * bend * eigenvalue / static_cast<double>(labels_.size()) + decay_;
 }
 
+// With B = W^½ A: (BᵀB + λI)⁻¹ g = (g - Bᵀ(BBᵀ + λI)⁻¹ B g) / λ.
+std::vector<double> LinearModel::StepByRow(const std::vector<double>& weight,
+                                           const std::vector<double>& gradient,
+                                           double ridge) const {
+  const auto rows = static_cast<size_t>(samples_.rows());
+  const auto columns = static_cast<size_t>(samples_.columns());
+  std::vector<double> b = samples_.ByRow(), matrix(rows * rows), product(rows);
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t k = 0; k < columns; ++k) b[r * columns + k] *= std::sqrt(weight[r]);
+  }
+  const auto row = [&](size_t r) { return b.data() + r * columns; };
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      matrix[i * rows + j] = matrix[j * rows + i] = Dot(row(i), row(j), dimension());
+    }
+    matrix[i * rows + i] += ridge;
+    product[i] = Dot(row(i), gradient.data(), dimension());
+  }
+  const std::vector<double> solved = SolvePositive(std::move(matrix), std::move(product));
+  std::vector<double> step = gradient;
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t k = 0; k < columns; ++k) step[k] -= solved[r] * row(r)[k];
+  }
+  for (double& element : step) element /= ridge;
+  return step;
+}
+
+std::vector<double> LinearModel::NewtonStep(const std::vector<double>& weight,
+                                            const std::vector<double>& gradient) const {
+  constexpr double kRidge = 1e-12;  // where samples leave a direction open
+  if (decay_ > 0 && samples_.rows() < samples_.columns()) {
+    return StepByRow(weight, gradient, decay_);
+  }
+  std::vector<double> hessian = samples_.Gram(weight.data());
+  for (size_t k = 0; k < gradient.size(); ++k) hessian[k * gradient.size() + k] += decay_ + kRidge;
+  return SolvePositive(std::move(hessian), gradient);
+}
+
 double LinearModel::Minimum() const {
   constexpr int kMostSteps = 100;
-  constexpr double kRidge = 1e-12;  // where samples leave a direction open
   const auto size = static_cast<size_t>(dimension());
   std::vector<double> x(size), gradient(size), weight(labels_.size()), next(size);
-  Pass pass = MakePass();
+  Pass pass = LinearModel::MakePass();
   double loss = Loss(x.data());
   for (int step = 0; step < kMostSteps; ++step) {
-    Gradient(x.data(), pass, gradient.data());
+    // Not the virtual ones: of all samples, whatever a descendant's microbatches are.
+    LinearModel::Begin(pass);
+    LinearModel::Forward({0, dimension()}, x.data(), pass);
+    LinearModel::Turn(pass);
+    LinearModel::Backward({0, dimension()}, pass, gradient.data());
     for (size_t r = 0; r < weight.size(); ++r) {
       const double odds = Sigmoid(pass.signal[r]);
       const double bend = kind_ == LinearKind::kLogistic ? odds * (1 - odds) : 1;
       weight[r] = bend / static_cast<double>(weight.size());
     }
-    std::vector<double> hessian = samples_.Gram(weight.data());
-    for (size_t k = 0; k < size; ++k) hessian[k * size + k] += decay_ + kRidge;
-    const std::vector<double> direction = SolvePositive(std::move(hessian), gradient);
+    const std::vector<double> direction = NewtonStep(weight, gradient);
     double length = 1, lower = loss;
     for (int halving = 0; halving < 40; ++halving, length /= 2) {
       for (size_t k = 0; k < size; ++k) next[k] = x[k] - length * direction[k];

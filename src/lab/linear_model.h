@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lab/objective.h"
@@ -20,16 +21,26 @@
 namespace heddle {
 
 enum class LinearKind : uint8_t { kLeastSquares, kLogistic };
+enum class LinearStart : uint8_t { kNormal, kZero };
+
+// Where whoever made the data knows better than a search.
+struct LinearConstants {
+  double smoothness = 0;
+  double lowest = 0;
+};
 
 class LinearModel : public Objective {
  public:
   // REQUIRES: one label for each row; ±1 if logistic; decay >= 0.
-  LinearModel(LinearKind kind, SampleMatrix samples, std::vector<double> labels, double decay);
+  LinearModel(LinearKind kind, SampleMatrix samples, std::vector<double> labels, double decay,
+              LinearStart start = LinearStart::kNormal,
+              std::optional<LinearConstants> constants = std::nullopt);
 
   int64_t dimension() const override { return samples_.columns(); }
   double smoothness() const override { return smoothness_; }
   double lowest() const override { return lowest_; }
   double Loss(const double* x) const override;
+  std::vector<double> Start(uint64_t seed) const override;
 
   Pass MakePass() const override;
   void Begin(Pass& pass) const override;
@@ -40,10 +51,25 @@ class LinearModel : public Objective {
   bool neighbours_only() const override { return false; }
 
   int64_t samples() const { return samples_.rows(); }
+  // ‖∇f(x)‖² over all samples.
+  double WholeGradientSquare(const double* x) const;
+
+ protected:
+  // φ' at a score.
+  double Slope(double score, double label) const;
+  const SampleMatrix& matrix() const { return samples_; }
+  const std::vector<double>& labels() const { return labels_; }
+  double decay() const { return decay_; }
 
  private:
   double LargestCurvature() const;
   double Minimum() const;
+  // (AᵀWA + λI)⁻¹ gradient, W the samples' weights; solved where it is smaller, with a number for
+  // each column or for each row.
+  std::vector<double> NewtonStep(const std::vector<double>& weight,
+                                 const std::vector<double>& gradient) const;
+  std::vector<double> StepByRow(const std::vector<double>& weight,
+                                const std::vector<double>& gradient, double ridge) const;
   // Adds the block's share of the scores.
   void AddScores(const Block& block, const double* values, Pass& pass) const;
 
@@ -51,6 +77,7 @@ class LinearModel : public Objective {
   SampleMatrix samples_;
   std::vector<double> labels_;
   double decay_;
+  LinearStart start_;
   double smoothness_ = 0;
   double lowest_ = 0;
 };

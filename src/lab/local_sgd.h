@@ -1,8 +1,8 @@
 // LocalSGD: replicas take H steps each on their own, then are averaged. Losses are those of the
-// average. Three ways:
+// running average: of the replicas as they are at that time, in the midst of a round too, each
+// block with the updates it has had by then. Three ways:
 //
-//   multiplexed   S replicas share the S-stage pipeline, microbatch m belongs to replica m mod S,
-//   so
+//   multiplexed   S replicas share the S-stage pipeline, microbatch m belongs to replica m mod S:
 //                 none waits for its own weights; a round of S·H microbatches takes
 //                 2SH + 2(S-1) ticks, then the average
 //   plain         every device holds a whole model: a step takes as long as S stages, a round
@@ -13,7 +13,7 @@
 //
 //   const Curve curve = RunLocal(trial, LocalKind::kMultiplexed);
 //
-// Without noise all replicas are equal, and one is computed.
+// Without noise or samples all replicas go the same way, and one is computed.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,9 @@ enum class LocalKind : uint8_t { kMultiplexed, kPlain, kOuter };
 
 // Ticks of a round, the average included; where that is more than the trial has, at least so many.
 int64_t LocalRoundTicks(const Trial& trial, LocalKind kind);
+
+// Rounds that end within the trial.
+int64_t LocalRounds(const Trial& trial, LocalKind kind);
 
 Curve RunLocal(const Trial& trial, LocalKind kind);
 

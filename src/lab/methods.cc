@@ -11,17 +11,18 @@ namespace {
 
 Method PipeDreamMethod(std::string name, std::string about, PipeDreamRule rule) {
   return {std::move(name), std::move(about),
-          [rule](const Trial& trial) { return RunPipeDream(trial, rule); }};
+          [rule](const Trial& trial) { return RunPipeDream(trial, rule); }, nullptr};
 }
 
 Method RandomizedMethod(std::string name, std::string about, DelayMode mode) {
   return {std::move(name), std::move(about),
-          [mode](const Trial& trial) { return RunRandomized(trial, mode); }};
+          [mode](const Trial& trial) { return RunRandomized(trial, mode); }, nullptr};
 }
 
 Method LocalMethod(std::string name, std::string about, LocalKind kind) {
   return {std::move(name), std::move(about),
-          [kind](const Trial& trial) { return RunLocal(trial, kind); }};
+          [kind](const Trial& trial) { return RunLocal(trial, kind); },
+          [kind](const Trial& trial) { return LocalRounds(trial, kind); }};
 }
 
 }  // namespace
@@ -39,10 +40,12 @@ const std::vector<Method>& Methods() {
                   LocalKind::kMultiplexed),
       LocalMethod("local-plain", "LocalSGD: a whole model on each device", LocalKind::kPlain),
       {"gpipe", "synchronous: a batch, a flush, an update",
-       [](const Trial& trial) { return RunGpipe(trial); }},
+       [](const Trial& trial) { return RunGpipe(trial, trial.batch()); }, nullptr},
       {"gpipe-4", "… with four times as many microbatches in a batch",
-       [](const Trial& trial) { return RunGpipe(trial, 4); }},
-      {"2bw", "PipeDream-2BW: no flush, two versions, one batch old", &RunTwoVersions},
+       [](const Trial& trial) { return RunGpipe(trial, 4 * trial.batch()); }, nullptr},
+      {"gpipe-1", "… with one: plain SGD, the pipeline empty but for it",
+       [](const Trial& trial) { return RunGpipe(trial, 1); }, nullptr},
+      {"2bw", "PipeDream-2BW: no flush, two versions, one batch old", &RunTwoVersions, nullptr},
       PipeDreamMethod("pd-nostash", "PipeDream whose backward sees the weights of its own time",
                       {.versions = Versions::kNone}),
       PipeDreamMethod("pd-vertical", "PipeDream with vertical sync: S-1 updates old everywhere",

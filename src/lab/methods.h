@@ -19,6 +19,7 @@ struct Method {
   std::string name;
   std::string about;  // one line
   std::function<Curve(const Trial&)> run;
+  std::function<int64_t(const Trial&)> rounds = nullptr;  // of local methods
 };
 
 const std::vector<Method>& Methods();

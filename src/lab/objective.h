@@ -48,6 +48,7 @@ struct Pass {
   std::vector<double> response;  // what the last stage sends back
   std::vector<double> scratch;
   std::vector<uint8_t> symbols;  // of a language model: what is read, then what is to be predicted
+  std::vector<int64_t> rows;     // of a minibatch: its samples
   int64_t returned = 0;          // of a network: the first unit whose backward has been
   std::shared_ptr<BlockPass> network;  // of a model that is computed elsewhere
 };

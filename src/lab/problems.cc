@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/file.h"
 #include "base/philox.h"
 #include "base/text.h"
 #include "lab/language_model.h"
 #include "lab/linear_model.h"
+#include "lab/made_data.h"
 #include "lab/quadratic.h"
+#include "plan/two_threads.h"
 #include "run/data/libsvm_data.h"
 
 namespace heddle {
@@ -22,23 +25,37 @@ constexpr int64_t kMostDimensions = 4096;  // of a linear model: Newton's method
 
 using Objectives = Result<std::unique_ptr<Objective>>;
 
-struct MadeData {
-  SampleMatrix samples;
-  std::vector<double> scores;  // a · w with ‖w‖ ≈ 1
-};
-
-MadeData MakeNormalData(int64_t rows, int64_t columns) {
-  const RandomStream features(0, "lab.features"), weights(0, "lab.weights");
-  std::vector<double> values(static_cast<size_t>(rows * columns));
-  for (size_t k = 0; k < values.size(); ++k) values[k] = features.Normal(k);
-  MadeData data{SampleMatrix::Dense(rows, columns, std::move(values)),
-                std::vector<double>(static_cast<size_t>(rows))};
-  std::vector<double> truth(static_cast<size_t>(columns));
-  for (size_t k = 0; k < truth.size(); ++k) {
-    truth[k] = weights.Normal(k) / std::sqrt(static_cast<double>(columns));
+// Microbatches of rows where the options want them.
+std::unique_ptr<Objective> MakeLinear(LinearKind kind, SampleMatrix samples,
+                                      std::vector<double> labels, double decay,
+                                      const ObjectiveOptions& options,
+                                      std::optional<LinearConstants> constants = std::nullopt) {
+  if (options.batch == 0) {
+    return std::make_unique<LinearModel>(kind, std::move(samples), std::move(labels), decay,
+                                         options.start, constants);
   }
-  data.samples.Multiply({0, columns}, truth.data(), data.scores.data());
-  return data;
+  return std::make_unique<MinibatchModel>(kind, std::move(samples), std::move(labels), decay,
+                                          options.start,
+                                          MinibatchRule{options.batch, options.order}, constants);
+}
+
+Status CheckBatch(const ObjectiveOptions& options, int64_t rows) {
+  if (options.batch >= 0 && options.batch <= rows) return Ok();
+  return BadInput("--batch", fmt::format("{} of {} rows", options.batch, rows),
+                  fmt::format("expected 1 to {}", rows));
+}
+
+// The number of made rows, `by_default` unless given.
+Result<int64_t> RowsOf(const ObjectiveOptions& options, int64_t columns, int64_t least,
+                       int64_t by_default) {
+  constexpr int64_t kMostNumbers = 1 << 26;
+  const int64_t rows = options.rows > 0 ? options.rows : by_default;
+  if (rows < least || rows > kMostNumbers / columns) {
+    return BadInput("--rows", fmt::format("{} is out of range", rows),
+                    fmt::format("expected {} to {}", least, kMostNumbers / columns));
+  }
+  HEDDLE_RETURN_IF_ERROR(CheckBatch(options, rows));
+  return rows;
 }
 
 template <QuadraticStart start>
@@ -50,28 +67,40 @@ Objectives MakeQuadratic(const ObjectiveOptions& options) {
 Objectives MakeLeastSquares(const ObjectiveOptions& options) {
   constexpr double kLabelNoise = 0.1;
   const int64_t dimension = options.dimension > 0 ? options.dimension : 128;
-  MadeData data = MakeNormalData(2 * dimension, dimension);
-  const RandomStream errors(0, "lab.labels");
+  HEDDLE_ASSIGN(const int64_t rows, RowsOf(options, dimension, 1, 2 * dimension));
+  MadeRows data = NormalRows(rows, dimension, options.data_seed);
+  const RandomStream errors(options.data_seed, "lab.labels");
   for (size_t r = 0; r < data.scores.size(); ++r) data.scores[r] += kLabelNoise * errors.Normal(r);
-  return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
-      LinearKind::kLeastSquares, std::move(data.samples), std::move(data.scores), 0));
+  return MakeLinear(LinearKind::kLeastSquares, std::move(data.samples), std::move(data.scores), 0,
+                    options);
+}
+
+Objectives MakeChainRows(const ObjectiveOptions& options) {
+  const int64_t dimension = options.dimension > 0 ? options.dimension : 512;
+  HEDDLE_ASSIGN(const int64_t rows, RowsOf(options, dimension, dimension, dimension * 75 / 64));
+  MadeRows data = ChainRows(rows, dimension, kShift, options.data_seed);
+  const LinearConstants constants{Quadratic(dimension, kShift).smoothness(), 0};
+  return MakeLinear(LinearKind::kLeastSquares, std::move(data.samples), std::move(data.scores), 0,
+                    options, constants);
 }
 
 Objectives MakeLogistic(const ObjectiveOptions& options) {
   constexpr double kSharpness = 3;
   if (!options.data.empty()) {
     HEDDLE_ASSIGN(const std::string text, ReadFile(options.data));
-    return LogisticOfLibsvm(text, options.data);
+    return LogisticOfLibsvm(text, options.data, options);
   }
   const int64_t dimension = options.dimension > 0 ? options.dimension : 64;
-  MadeData data = MakeNormalData(8 * dimension, dimension);
-  const RandomStream coins(0, "lab.labels");
+  HEDDLE_ASSIGN(const int64_t rows, RowsOf(options, dimension, 1, 8 * dimension));
+  MadeRows data = NormalRows(rows, dimension, options.data_seed);
+  const RandomStream coins(options.data_seed, "lab.labels");
+  const double sharpness = options.sharpness > 0 ? options.sharpness : kSharpness;
   for (size_t r = 0; r < data.scores.size(); ++r) {
-    const double chance = 1 / (1 + std::exp(-kSharpness * data.scores[r]));
+    const double chance = 1 / (1 + std::exp(-sharpness * data.scores[r]));
     data.scores[r] = coins.Uniform(r) < chance ? 1 : -1;
   }
-  return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
-      LinearKind::kLogistic, std::move(data.samples), std::move(data.scores), kDecay));
+  return MakeLinear(LinearKind::kLogistic, std::move(data.samples), std::move(data.scores), kDecay,
+                    options);
 }
 
 Objectives MakeLanguageModel(const ObjectiveOptions& options) {
@@ -127,6 +156,27 @@ Status CheckNetwork(const NetworkShape& network) {
   return Ok();
 }
 
+Status CheckLinear(const std::string& name, const ObjectiveOptions& options) {
+  const std::pair<const char*, bool> given[] = {{"--rows", options.rows != 0},
+                                                {"--batch", options.batch != 0},
+                                                {"--start", options.start != LinearStart::kNormal},
+                                                {"--order", options.order != RowOrder::kCyclic},
+                                                {"--sharpness", options.sharpness != 0}};
+  for (const auto& [flag, is_given] : given) {
+    if (is_given && !IsLinear(name)) {
+      return BadInput(flag, "\"" + name + "\" has no rows",
+                      "only logistic, least-squares and chain-rows do");
+    }
+  }
+  if (options.rows != 0 && !options.data.empty()) {
+    return BadInput("--rows", "the rows are those of --data", "leave it out");
+  }
+  if (options.sharpness != 0 && (name != "logistic" || !options.data.empty())) {
+    return BadInput("--sharpness", "only the made labels of logistic have one", "leave it out");
+  }
+  return Ok();
+}
+
 // Options that the objective would not read are mistakes.
 Status CheckFits(const std::string& name, const ObjectiveOptions& options) {
   if (!options.data.empty() && name != "logistic" && name != "lm") {
@@ -141,7 +191,7 @@ Status CheckFits(const std::string& name, const ObjectiveOptions& options) {
     return BadInput("--dimension", "a network's sizes say how many parameters it has",
                     "see --layers and --hidden");
   }
-  return Ok();
+  return CheckLinear(name, options);
 }
 
 struct Maker {
@@ -155,6 +205,7 @@ const std::vector<Maker>& Makers() {
       {{"quadratic-load", "the same under an even load, from rest"},
        &MakeQuadratic<QuadraticStart::kAtRest>},
       {{"least-squares", "random least squares"}, &MakeLeastSquares},
+      {{"chain-rows", "least squares on rows, with the chain's Hessian"}, &MakeChainRows},
       {{"logistic", "logistic regression, made data or a libsvm file"}, &MakeLogistic},
       {{"lm", "a character transformer, on made text or a file"}, &MakeLanguageModel},
   };
@@ -188,6 +239,27 @@ Objectives MakeProblem(const std::string& name, const ObjectiveOptions& options)
   return BadInput("--objective", "\"" + name + "\" is unknown", SuggestName(name, names));
 }
 
+bool IsLinear(const std::string& name) {
+  return name == "logistic" || name == "least-squares" || name == "chain-rows";
+}
+
+Result<DataBySeed> DataBySeed::Make(const std::string& name, const ObjectiveOptions& options,
+                                    uint64_t first, int count, int threads) {
+  std::vector<std::optional<Objectives>> made(static_cast<size_t>(count));
+  ForEachOnThreads(made.size(), threads, [&](size_t k) {
+    ObjectiveOptions own = options;
+    own.data_seed = first + k;
+    made[k] = MakeProblem(name, own);
+  });
+  DataBySeed data;
+  data.first_ = first;
+  for (std::optional<Objectives>& one : made) {
+    HEDDLE_ASSIGN(std::unique_ptr<Objective> objective, *std::move(one));
+    data.objectives_.push_back(std::move(objective));
+  }
+  return data;
+}
+
 Objectives LanguageModelOf(std::string_view text, const std::string& where,
                            const NetworkShape& network) {
   HEDDLE_RETURN_IF_ERROR(CheckNetwork(network));
@@ -195,7 +267,8 @@ Objectives LanguageModelOf(std::string_view text, const std::string& where,
   return std::unique_ptr<Objective>(std::make_unique<LanguageModel>(std::move(source), network));
 }
 
-Objectives LogisticOfLibsvm(std::string_view text, const std::string& where) {
+Objectives LogisticOfLibsvm(std::string_view text, const std::string& where,
+                            const ObjectiveOptions& options) {
   HEDDLE_ASSIGN(const LibsvmRows rows, ParseLibsvm(text, where));
   int64_t dimension = 0;
   std::vector<SampleMatrix::Entry> entries;
@@ -213,10 +286,11 @@ Objectives LogisticOfLibsvm(std::string_view text, const std::string& where) {
   }
   if (dimension == 0) return BadInput(where, "no features, only labels", "expected index:value");
   HEDDLE_ASSIGN(std::vector<double> signs, SignsOf(rows, where));
-  return std::unique_ptr<Objective>(std::make_unique<LinearModel>(
-      LinearKind::kLogistic,
-      SampleMatrix::Sparse(static_cast<int64_t>(rows.rows()), dimension, std::move(entries)),
-      std::move(signs), kDecay));
+  const auto count = static_cast<int64_t>(rows.rows());
+  HEDDLE_RETURN_IF_ERROR(CheckBatch(options, count));
+  return MakeLinear(LinearKind::kLogistic,
+                    SampleMatrix::Sparse(count, dimension, std::move(entries)), std::move(signs),
+                    kDecay, options);
 }
 
 }  // namespace heddle

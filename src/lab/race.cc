@@ -27,7 +27,9 @@ int CoarseStride(const RaceOptions& options) { return 1 << options.refine; }
 double StepSize(const Objective& objective, const RaceOptions& options, int index) {
   const int stride = CoarseStride(options);
   const double below = static_cast<double>((options.step_sizes - 1) * stride - index) / stride;
-  return 2 / objective.smoothness() * std::exp2(-0.5 * below);
+  const double highest = 2 / objective.smoothness();
+  if (options.powers_of_two) return std::exp2(std::floor(std::log2(highest)) - below);
+  return highest * std::exp2(-0.5 * below);
 }
 
 double Sum(const std::vector<double>& values) {
@@ -51,14 +53,8 @@ std::vector<double> TargetTicks(const RaceOptions& options, const std::vector<Cu
 // The geometric mean of values over base, seed by seed, as far as above `least`.
 std::optional<Interval> MeanRatio(const std::vector<double>& values,
                                   const std::vector<double>& base, double least) {
-  std::vector<double> logarithms;
-  for (size_t k = 0; k < values.size(); ++k) {
-    if (!(values[k] > least) || !(base[k] > least)) return std::nullopt;
-    logarithms.push_back(std::log(values[k] / base[k]));
-  }
-  const Interval interval = MeanInterval(logarithms);
-  if (!std::isfinite(interval.mean)) return std::nullopt;
-  return Interval{std::exp(interval.mean), std::exp(interval.low), std::exp(interval.high)};
+  const std::optional<Paired> paired = ComparePaired(values, base, least);
+  return paired ? std::optional<Interval>(paired->ratio) : std::nullopt;
 }
 
 // One entry while its step size is looked for.
@@ -67,7 +63,8 @@ struct Search {
   const RaceOptions* options = nullptr;
   const Method* method = nullptr;
   const Schedule* schedule = nullptr;
-  std::map<int, std::vector<Curve>> curves;  // by grid point, then seed
+  std::map<int, std::vector<Curve>> curves;  // by grid point, then seed it is tuned on
+  std::vector<Curve> judged;                 // at the best, by seed
   int stride = 1;                            // between the points around the best
 
   // Lower is better: time to the target, if there is one, then the loss at the end.
@@ -107,13 +104,17 @@ struct Search {
 struct Job {
   Search* search = nullptr;
   int index = 0;
-  size_t seed = 0;
+  size_t seed = 0;         // judged ones first, then those to tune on
+  Curve* curve = nullptr;  // to be filled
 };
 
 class RaceTrack {
  public:
-  RaceTrack(const Objective& objective, const RaceOptions& options)
-      : objective_(objective), options_(options), noises_(static_cast<size_t>(options.seeds)) {}
+  RaceTrack(const ObjectiveOf& objective_of, const RaceOptions& options)
+      : objective_of_(objective_of),
+        objective_(objective_of(options.first_seed)),
+        options_(options),
+        noises_(static_cast<size_t>(options.seeds + options.tune_seeds)) {}
 
   Result<Race> Run() {
     HEDDLE_RETURN_IF_ERROR(Prepare());
@@ -132,6 +133,7 @@ class RaceTrack {
         AddNext(search, jobs);
       }
     }
+    Judge();
     return Collect();
   }
 
@@ -170,9 +172,31 @@ class RaceTrack {
   }
 
   void AddJobs(Search& search, int index, std::vector<Job>& jobs) {
-    search.curves[index].resize(noises_.size());
-    for (size_t seed = 0; seed < noises_.size(); ++seed) jobs.push_back({&search, index, seed});
-    known_ += options_.seeds;
+    const auto judged = static_cast<size_t>(options_.seeds);
+    const size_t first = options_.tune_seeds > 0 ? judged : 0;
+    const size_t count = options_.tune_seeds > 0 ? noises_.size() - judged : judged;
+    std::vector<Curve>& curves = search.curves[index];
+    curves.resize(count);
+    for (size_t k = 0; k < count; ++k) jobs.push_back({&search, index, first + k, &curves[k]});
+    known_ += static_cast<int64_t>(count);
+  }
+
+  // Every method at its best, on the seeds that count.
+  void Judge() {
+    std::vector<Job> jobs;
+    for (Search& search : searches_) {
+      const int best = search.Best();
+      if (options_.tune_seeds == 0) {
+        search.judged = search.curves.at(best);
+        continue;
+      }
+      search.judged.resize(static_cast<size_t>(options_.seeds));
+      for (size_t k = 0; k < search.judged.size(); ++k) {
+        jobs.push_back({&search, best, k, &search.judged[k]});
+      }
+    }
+    known_ += static_cast<int64_t>(jobs.size());
+    RunJobs(jobs);
   }
 
   // What to try next: further out if the best is at an edge, else closer to the best.
@@ -190,18 +214,21 @@ class RaceTrack {
     }
   }
 
+  Trial TrialOf(const Search& search, int index, size_t seed) const {
+    return {objective_of_(options_.first_seed + seed),
+            *search.schedule,
+            options_.trial,
+            noises_[seed],
+            search.entry.noise,
+            StepSize(objective_, options_, index),
+            options_.first_seed + seed};
+  }
+
   void RunJobs(const std::vector<Job>& jobs) {
     const std::thread::id caller = std::this_thread::get_id();
     ForEachOnThreads(jobs.size(), options_.threads, [&](size_t k) {
       const Job& job = jobs[k];
-      const Trial trial{objective_,
-                        *job.search->schedule,
-                        options_.trial,
-                        noises_[job.seed],
-                        job.search->entry.noise,
-                        StepSize(objective_, options_, job.index),
-                        options_.first_seed + job.seed};
-      job.search->curves.at(job.index)[job.seed] = job.search->method->run(trial);
+      *job.curve = job.search->method->run(TrialOf(*job.search, job.index, job.seed));
       ++done_;
       if (options_.progress && std::this_thread::get_id() == caller) {
         options_.progress(done_, known_);
@@ -234,23 +261,33 @@ class RaceTrack {
     race.lowest_step = StepSize(objective_, options_, 0);
     race.highest_step =
         StepSize(objective_, options_, (options_.step_sizes - 1) * CoarseStride(options_));
+    std::vector<std::optional<Paired>> comparisons;
     for (const Search& search : searches_) {
       RaceEntry entry = search.entry;
       const int best = search.Best();
-      const std::vector<Curve>& curves = search.curves.at(best);
+      const std::vector<Curve>& curves = search.judged;
       entry.step_size = StepSize(objective_, options_, best);
       entry.tried = static_cast<int>(search.curves.size());
+      const std::vector<Curve>& tuned = search.curves.at(best);
+      entry.tuned = Sum(LastLosses(tuned)) / static_cast<double>(tuned.size());
+      if (search.method->rounds) entry.rounds = search.method->rounds(TrialOf(search, best, 0));
       std::vector<double> losses(curves.size());
       for (size_t point = 0; point < curves[0].losses.size(); ++point) {
         for (size_t k = 0; k < curves.size(); ++k) losses[k] = curves[k].losses[point];
         entry.curve.push_back(MeanInterval(losses));
       }
       entry.final = entry.curve.back();
+      entry.left = Left(curves);
       const size_t group = race.entries.size() / options_.methods.size();
       const Search& first = searches_[group * options_.methods.size()];
-      Compare(curves, first.curves.at(first.Best()), entry);
+      comparisons.push_back(ComparePaired(entry.left, Left(first.judged), Rounding()));
+      if (comparisons.back()) entry.against_first = comparisons.back()->ratio;
+      if (&search == &first) comparisons.back() = std::nullopt;  // nothing to judge
+      Compare(curves, first.judged, entry);
       race.entries.push_back(std::move(entry));
     }
+    const std::vector<Standing> verdicts = JudgeAll(comparisons);
+    for (size_t k = 0; k < verdicts.size(); ++k) race.entries[k].verdict = verdicts[k];
     return race;
   }
 
@@ -265,16 +302,19 @@ class RaceTrack {
     return MeanInterval(values);
   }
 
-  // What is known at the end only, and the comparison with the first method.
+  double Rounding() const { return 1e-13 * std::abs(objective_.lowest()); }
+
+  // Above the lowest at the end, by seed.
+  std::vector<double> Left(const std::vector<Curve>& curves) const {
+    std::vector<double> left = LastLosses(curves);
+    for (size_t k = 0; k < left.size(); ++k)
+      left[k] -= objective_of_(options_.first_seed + k).lowest();
+    return left;
+  }
+
+  // What is known at the end only, and the times to the target.
   void Compare(const std::vector<Curve>& curves, const std::vector<Curve>& first,
                RaceEntry& entry) const {
-    const auto above_lowest = [&](std::vector<double> losses) {
-      for (double& loss : losses) loss -= objective_.lowest();
-      return losses;
-    };
-    const double rounding = 1e-13 * std::abs(objective_.lowest());
-    entry.against_first =
-        MeanRatio(above_lowest(LastLosses(curves)), above_lowest(LastLosses(first)), rounding);
     entry.held_out = MeanOf(curves, &Curve::held_out);
     entry.staleness = MeanOf(curves, &Curve::staleness);
     if (!options_.target) return;
@@ -286,9 +326,10 @@ class RaceTrack {
     entry.ticks_against_first = MeanRatio(ticks, TargetTicks(options_, first), 0);
   }
 
+  const ObjectiveOf& objective_of_;
   const Objective& objective_;
   const RaceOptions& options_;
-  std::vector<Noise> noises_;  // by seed
+  std::vector<Noise> noises_;  // by seed, judged ones first
   std::deque<Schedule> schedules_;
   std::deque<Search> searches_;
   std::atomic<int64_t> done_{0};
@@ -308,7 +349,8 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
   const auto dimension = static_cast<double>(objective.dimension());
   const auto ticks = static_cast<double>(options.trial.ticks);
   const double most_stages = std::min(256.0, static_cast<double>(objective.most_stages()));
-  HEDDLE_RETURN_IF_ERROR(CheckRange("--seeds", options.seeds, 5, 1000));
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--seeds", options.seeds, 2, 1000));
+  HEDDLE_RETURN_IF_ERROR(CheckRange("--tune-seeds", options.tune_seeds, 0, 1000));
   HEDDLE_RETURN_IF_ERROR(CheckRange("--step-sizes", options.step_sizes, 3, 200));
   HEDDLE_RETURN_IF_ERROR(CheckRange("--refine", options.refine, 0, 8));
   HEDDLE_RETURN_IF_ERROR(CheckRange("--ticks", ticks, 2, kMostTicks));
@@ -344,7 +386,8 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
   }
   const bool noisy = std::any_of(options.noises.begin(), options.noises.end(),
                                  [](double noise) { return noise > 0; });
-  if (events > kMostEvents || (noisy && ticks / 2 * dimension * options.seeds > kMostNumbers)) {
+  if (events > kMostEvents ||
+      (noisy && ticks / 2 * dimension * (options.seeds + options.tune_seeds) > kMostNumbers)) {
     return BadInput("--ticks", fmt::format("{} ticks are too many to keep in memory", ticks),
                     "fewer ticks, stages or seeds");
   }
@@ -353,9 +396,14 @@ Status CheckOptions(const Objective& objective, const RaceOptions& options) {
 
 }  // namespace
 
+Result<Race> RunRace(const ObjectiveOf& objective_of, const RaceOptions& options) {
+  HEDDLE_RETURN_IF_ERROR(CheckOptions(objective_of(options.first_seed), options));
+  return RaceTrack(objective_of, options).Run();
+}
+
 Result<Race> RunRace(const Objective& objective, const RaceOptions& options) {
-  HEDDLE_RETURN_IF_ERROR(CheckOptions(objective, options));
-  return RaceTrack(objective, options).Run();
+  const ObjectiveOf same = [&](uint64_t) -> const Objective& { return objective; };
+  return RunRace(same, options);
 }
 
 }  // namespace heddle

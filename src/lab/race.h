@@ -6,8 +6,10 @@
 //   HEDDLE_ASSIGN(const Race race, RunRace(objective, options));
 //   race.entries[0].final.mean                    loss of the first method at the end
 //
-// One grid of step sizes for all: `step_sizes` points a factor √2 apart, the highest 2/L. The best
-// is the one with the lowest mean loss over the seeds at the end. Where that is the grid's first or
+// One grid of step sizes for all: `step_sizes` points a factor √2 apart, the highest 2/L, or powers
+// of two. The best is the one with the lowest mean loss at the end over `tune_seeds` seeds, which
+// are others than those it is then judged on: a method with more variance would gain more from
+// being chosen on the seeds that count. Where that is the grid's first or
 // last point the grid goes on there, on the same points, until it is not: an optimum at an edge is
 // never reported. Then each method gets `refine` times two points more, halfway between its best
 // and the neighbours: on stiff problems the best step size lies just below the largest stable one,
@@ -23,6 +25,7 @@
 
 #include "base/interval.h"
 #include "base/result.h"
+#include "lab/standing.h"
 #include "lab/trial.h"
 
 namespace heddle {
@@ -33,8 +36,10 @@ struct RaceOptions {
   std::vector<double> noises = {0};
   int seeds = 5;
   uint64_t first_seed = 0;
+  int tune_seeds = 5;  // those after the ones above; 0: tuned on those it is judged on
   int step_sizes = 16;
   int refine = 3;
+  bool powers_of_two = false;  // step sizes 2^k, the highest at most 2/L, instead of 2/L · 2^(-k/2)
   // If given, the best step size is the one that comes down to this loss first, in the mean over
   // the seeds; where none does with every seed, the one with the lowest loss at the end, as
   // without.
@@ -53,14 +58,18 @@ struct RaceEntry {
   std::string method;
   double step_size = 0;
   int tried = 0;                // step sizes
+  double tuned = 0;             // mean loss at the end on the seeds it was tuned on
+  int64_t rounds = 0;           // of a local method: those that end within the race; else 0
+  std::vector<double> left;     // by seed: loss at the end less the lowest
   Interval final;               // loss at the end
   std::vector<Interval> curve;  // loss at each PointTick
   // What is left above the lowest loss at the end, over what the first method leaves on the same
   // stages and noise: the geometric mean over seeds, which share start and noise. Nothing if a
-  // trial is at the lowest loss to rounding.
+  // trial is at the lowest loss to rounding, or diverged.
   std::optional<Interval> against_first;
-  std::optional<Interval> held_out;  // at the end, where the objective has such samples
-  std::optional<Interval> staleness;  // ‖x - z‖², of methods that read stale weights, if asked for
+  Standing verdict = Standing::kOpen;  // over all entries of the race but the first methods'
+  std::optional<Interval> held_out;    // at the end, where the objective has such samples
+  std::optional<Interval> staleness;   // ‖x - z‖², of methods that read stale weights, if asked for
   // With a target: how many seeds came down to it; if all did, the ticks they took, and those over
   // what the first method took, as above.
   int reached = 0;
@@ -74,7 +83,14 @@ struct Race {
   double highest_step = 0;
 };
 
+// A local method with fewer rounds says little: what is left of the last weighs too much.
+inline constexpr int64_t kFewRounds = 8;
+
+// The objective of a seed: the same, or one with data of its own. All of one dimension.
+using ObjectiveOf = std::function<const Objective&(uint64_t)>;
+
 // Bad input: options out of range. Infeasible: a method without a best step size.
 Result<Race> RunRace(const Objective& objective, const RaceOptions& options);
+Result<Race> RunRace(const ObjectiveOf& objective_of, const RaceOptions& options);
 
 }  // namespace heddle

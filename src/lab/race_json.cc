@@ -56,7 +56,9 @@ Json RowToJson(const std::string& name, const RaceOptions& options, const RaceEn
            {"step_size", entry.step_size},
            {"step_sizes_tried", entry.tried},
            {"ticks", options.trial.ticks},
-           {"against_first", IntervalToJson(entry.against_first)}};
+           {"against_first", IntervalToJson(entry.against_first)},
+           {"verdict", ToText(entry.verdict)}};
+  if (entry.rounds > 0) row["rounds"] = entry.rounds;
   AddInterval("loss", entry.final, row);
   if (entry.held_out) AddInterval("held_out", *entry.held_out, row);
   if (entry.staleness) AddInterval("staleness", *entry.staleness, row);
@@ -77,6 +79,8 @@ RaceEntry EntryOf(const Json& row, const Json& curve, const RaceOptions& options
   entry.step_size = row.at("step_size");
   entry.tried = row.at("step_sizes_tried");
   entry.against_first = IntervalOf(row.at("against_first"));
+  entry.verdict = ParseStanding(row.at("verdict").get<std::string>()).value_or(Standing::kOpen);
+  entry.rounds = row.value("rounds", int64_t{0});
   entry.final = IntervalNamed("loss", row);
   if (row.contains("held_out_mean")) entry.held_out = IntervalNamed("held_out", row);
   if (row.contains("staleness_mean")) entry.staleness = IntervalNamed("staleness", row);
@@ -123,8 +127,10 @@ RaceOptions OptionsOf(const Json& json) {
   options.noises = json.at("noises").get<std::vector<double>>();
   options.seeds = json.at("seeds");
   options.first_seed = json.at("first_seed");
+  options.tune_seeds = json.at("tune_seeds");
   options.step_sizes = json.at("step_sizes");
   options.refine = json.at("refine");
+  options.powers_of_two = json.at("powers_of_two");
   if (!json.at("target").is_null()) options.target = json.at("target").get<double>();
   options.clock.forward = json.at("forward");
   options.clock.backward = json.at("backward");
@@ -159,6 +165,7 @@ Json RaceToJson(const RaceSubject& subject, const RaceOptions& options, const Ra
   json["lowest_loss"] = subject.has_constants ? Json(subject.lowest) : Json();
   json["stages"] = options.stages;
   json["seeds"] = options.seeds;
+  json["tune_seeds"] = options.tune_seeds;
   json["interval"] = "95% t-interval over seeds";
   json["clock"] = {{"forward", options.clock.forward},
                    {"backward", options.clock.backward},
@@ -198,8 +205,10 @@ Json RaceOptionsToJson(const RaceOptions& options) {
           {"noises", options.noises},
           {"seeds", options.seeds},
           {"first_seed", options.first_seed},
+          {"tune_seeds", options.tune_seeds},
           {"step_sizes", options.step_sizes},
           {"refine", options.refine},
+          {"powers_of_two", options.powers_of_two},
           {"target", options.target ? Json(*options.target) : Json()},
           {"forward", options.clock.forward},
           {"backward", options.clock.backward},

@@ -1,6 +1,7 @@
 #include "lab/randomized.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/check.h"
@@ -31,8 +32,7 @@ class Randomized {
         gradient_(static_cast<size_t>(widest_)),
         history_(x_, blocks_, depth_),
         pass_(objective_.MakePass()),
-        choice_(trial.seed, "lab.rpd.block"),
-        delay_(trial.seed, "lab.rpd.delay"),
+        chance_(trial.seed, "lab.rpd"),
         reads_(static_cast<size_t>(stages_) * static_cast<size_t>(stages_)) {}
 
   Curve Run() {
@@ -57,9 +57,8 @@ class Randomized {
   void Step(const Event& event) {
     const int64_t k = history_.updates();
     const bool replay = mode_ == DelayMode::kReplay;
-    const int chosen = replay ? event.stage
-                              : static_cast<int>(choice_.Below(static_cast<uint64_t>(k),
-                                                               static_cast<uint64_t>(stages_)));
+    const int chosen =
+        replay ? event.stage : static_cast<int>(Below(Word(k, 0), static_cast<uint64_t>(stages_)));
     const Block& block = blocks_[static_cast<size_t>(chosen)];
     const bool near = objective_.neighbours_only() && staleness_ == nullptr;
     const int first = near ? std::max(0, chosen - 1) : 0;
@@ -67,7 +66,7 @@ class Randomized {
     pass_.draw = {trial_.seed, replay ? event.microbatch : k};
     objective_.Begin(pass_);
     for (int j = first; j <= last; ++j) {
-      const int64_t age = replay ? k - ReadAt(event.microbatch, j) : Delay(k, j);
+      const int64_t age = replay ? k - ReadAt(event.microbatch, j) : Delay(k, chosen, j);
       objective_.Forward(blocks_[static_cast<size_t>(j)], history_.Read(j, age), pass_);
     }
     objective_.Turn(pass_);
@@ -81,18 +80,26 @@ class Randomized {
     history_.Push(chosen, x);
   }
 
-  int64_t Delay(int64_t k, int block) {
+  // Word number `word` of step k: the first says which block, the others how old those read are,
+  // beginning with the block before the chosen one, so that four words do where only neighbours
+  // are read.
+  uint64_t Word(int64_t k, int word) {
+    const int64_t counter = k * ((stages_ + 4) / 4) + word / 4;
+    if (counter != counter_) {
+      counter_ = counter;
+      words_ = chance_.Words(static_cast<uint64_t>(counter));
+    }
+    return words_[static_cast<size_t>(word % 4)];
+  }
+
+  static uint64_t Below(uint64_t word, uint64_t bound) { return (word * bound) >> 32; }
+
+  int64_t Delay(int64_t k, int chosen, int block) {
     const int64_t most = std::min(depth_, k);
     if (mode_ == DelayMode::kZero || most == 0) return 0;
     if (mode_ == DelayMode::kMaximal) return most;
-    // Four blocks share the words of one counter.
-    const int64_t counter = k * ((stages_ + 3) / 4) + block / 4;
-    if (counter != counter_) {
-      counter_ = counter;
-      words_ = delay_.Words(static_cast<uint64_t>(counter));
-    }
-    const uint64_t word = words_[static_cast<size_t>(block % 4)];
-    return static_cast<int64_t>((word * static_cast<uint64_t>(most + 1)) >> 32);
+    const int word = 1 + (block - chosen + 1 + stages_) % stages_;
+    return static_cast<int64_t>(Below(Word(k, word), static_cast<uint64_t>(most) + 1));
   }
 
   const Trial& trial_;
@@ -107,7 +114,7 @@ class Randomized {
   std::vector<double> x_, gradient_;
   BlockHistory history_;
   Pass pass_;
-  RandomStream choice_, delay_;
+  RandomStream chance_;
   std::vector<int64_t> reads_;
   int64_t counter_ = -1;
   std::array<uint32_t, 4> words_{};
@@ -118,7 +125,7 @@ class Randomized {
 BlockHistory::BlockHistory(const std::vector<double>& x, const std::vector<Block>& blocks,
                            int64_t depth)
     : blocks_(blocks),
-      slots_(depth + 1),
+      slots_(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(depth) + 1))),
       width_(WidestBlock(blocks)),
       ring_(static_cast<size_t>(slots_ * width_)),
       ring_block_(static_cast<size_t>(slots_)),

@@ -43,13 +43,13 @@ class BlockHistory {
   int64_t updates() const { return updates_; }
 
  private:
-  size_t Slot(int64_t update) const { return static_cast<size_t>(update % slots_); }
+  size_t Slot(int64_t update) const { return static_cast<size_t>(update & (slots_ - 1)); }
   const int32_t* ChangedBy(int64_t time) const {
     return changed_by_.data() + Slot(time) * blocks_.size();
   }
 
   std::vector<Block> blocks_;
-  int64_t slots_;
+  int64_t slots_;  // a power of two, above the depth
   int64_t width_;
   int64_t updates_ = 0;
   std::vector<double> ring_;         // by update: the block's new values

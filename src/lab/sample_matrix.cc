@@ -3,27 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "lab/dot.h"
 
 namespace heddle {
-namespace {
-
-// Several sums side by side, so that the compiler may keep them in one register; their order, and
-// so the result, does not depend on the machine.
-double Dot(const double* a, const double* b, int64_t count) {
-  constexpr int64_t kLanes = 8;
-  double lanes[kLanes] = {};
-  int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a[k + lane] * b[k + lane];
-  }
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  for (; k < count; ++k) sum += a[k] * b[k];
-  return sum;
-}
-
-}  // namespace
-
 SampleMatrix SampleMatrix::Dense(int64_t rows, int64_t columns, std::vector<double> values) {
   HEDDLE_CHECK(static_cast<int64_t>(values.size()) == rows * columns);
   SampleMatrix matrix;
@@ -89,13 +71,28 @@ void SampleMatrix::CopyColumn(int64_t column, double* out) const {
   Multiply({column, column + 1}, &one, out);
 }
 
+std::vector<double> SampleMatrix::ByRow() const {
+  std::vector<double> values(static_cast<size_t>(rows_ * columns_)),
+      column(static_cast<size_t>(rows_));
+  for (int64_t k = 0; k < columns_; ++k) {
+    CopyColumn(k, column.data());
+    for (int64_t r = 0; r < rows_; ++r) {
+      values[static_cast<size_t>(r * columns_ + k)] = column[static_cast<size_t>(r)];
+    }
+  }
+  return values;
+}
+
 std::vector<double> SampleMatrix::Gram(const double* weight) const {
   std::vector<double> gram(static_cast<size_t>(columns_ * columns_));
   std::vector<double> column(static_cast<size_t>(rows_));
   for (int64_t k = 0; k < columns_; ++k) {
     CopyColumn(k, column.data());
     for (int64_t r = 0; r < rows_; ++r) column[static_cast<size_t>(r)] *= weight[r];
-    Transposed({0, columns_}, column.data(), gram.data() + k * columns_);
+    Transposed({0, k + 1}, column.data(), gram.data() + k * columns_);
+    for (int64_t i = 0; i < k; ++i) {
+      gram[static_cast<size_t>(i * columns_ + k)] = gram[static_cast<size_t>(k * columns_ + i)];
+    }
   }
   return gram;
 }

@@ -29,6 +29,8 @@ class SampleMatrix {
   // Adds the columns of the block, each times its element of x, to `product`.
   void Multiply(const Block& block, const double* x, double* product) const;
   void Transposed(const Block& block, const double* vector, double* products) const;
+  // All values, row after row.
+  std::vector<double> ByRow() const;
   // Σ_r weight[r] A[r, :]ᵀ A[r, :], columns² numbers by row.
   std::vector<double> Gram(const double* weight) const;
 

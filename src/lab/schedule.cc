@@ -95,6 +95,16 @@ int64_t DrainedTicks(const PipelineClock& clock, int64_t microbatches) {
   return OneFOneB(clock, microbatches).backwards(0).back() + clock.backward;
 }
 
+std::vector<std::vector<int64_t>> BackwardEnds(const PipelineClock& clock, int64_t microbatches) {
+  const OneFOneB starts(clock, microbatches);
+  std::vector<std::vector<int64_t>> ends;
+  for (int s = 0; s < clock.stages; ++s) {
+    std::vector<int64_t>& of_stage = ends.emplace_back(starts.backwards(s));
+    for (int64_t& end : of_stage) end += clock.backward;
+  }
+  return ends;
+}
+
 int64_t FlushTicks(const PipelineClock& clock, int64_t microbatches) {
   const int64_t slots = microbatches + clock.stages - 1;
   return slots * (clock.forward + clock.backward) + 2 * (clock.stages - 1) * clock.latency;

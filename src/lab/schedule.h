@@ -52,7 +52,10 @@ Schedule MakeSchedule(const PipelineClock& clock, int64_t end);
 // 2N + 2(S - 1) if a backward is one tick and links cost nothing.
 int64_t DrainedTicks(const PipelineClock& clock, int64_t microbatches);
 
-// The same where all forwards come before all backwards (GPipe).
+// When the backwards of each stage have ended in that pipeline, by stage and microbatch.
+std::vector<std::vector<int64_t>> BackwardEnds(const PipelineClock& clock, int64_t microbatches);
+
+// As DrainedTicks where all forwards come before all backwards (GPipe).
 int64_t FlushTicks(const PipelineClock& clock, int64_t microbatches);
 
 // How old the weights are, over microbatches and all pairs of stages (i, j): the updates of any

@@ -7,6 +7,8 @@
 #include <numbers>
 #include <set>
 
+#include "base/check.h"
+#include "base/philox.h"
 #include "base/units.h"
 #include "lab/pipedream.h"
 #include "lab/randomized.h"
@@ -82,9 +84,9 @@ Status CheckStudy(const Objective& objective, const StalenessOptions& options) {
                       fmt::format("expected {} to 1000000", 8 * stages));
     }
   }
-  if (options.seeds < 5 || options.seeds > 1000) {
+  if (options.seeds < 2 || options.seeds > 1000) {
     return BadInput("--seeds", fmt::format("{} is out of range", options.seeds),
-                    "expected 5 to 1000");
+                    "expected 2 to 1000");
   }
   if (!(options.noise >= 0) || !(options.step_size >= 0) || !std::isfinite(options.step_size)) {
     return BadInput("--step-size, --noise", "negative or not finite", "expected numbers from 0");
@@ -95,9 +97,44 @@ Status CheckStudy(const Objective& objective, const StalenessOptions& options) {
 }  // namespace
 
 double StaleCount(int stages, Accounting accounting) {
-  const DelayCounts counts = SteadyDelays({.stages = stages});
-  const auto most = static_cast<double>(counts.most);
-  return accounting == Accounting::kByDelay ? most * most : static_cast<double>(counts.squares);
+  const auto most = static_cast<double>(SteadyDelays({.stages = stages}).most);
+  const double blocks = stages;
+  switch (accounting) {
+    case Accounting::kByDelay:
+      return most * most;
+    case Accounting::kConstant:
+      return most * most / blocks + most * (1 - 1 / blocks);
+    case Accounting::kUniform:
+      return most * (2 * most + 1) / (6 * blocks) + most * (1 - 1 / blocks) / 2;
+  }
+  return 0;
+}
+
+int64_t PipeDreamCount(int stages) { return SteadyDelays({.stages = stages}).squares; }
+
+double CountedReads(int stages, Accounting accounting, int64_t updates, uint64_t seed) {
+  HEDDLE_CHECK(accounting != Accounting::kByDelay && stages >= 1 && updates >= 1);
+  const int64_t most = SteadyDelays({.stages = stages}).most;
+  const auto blocks = static_cast<size_t>(stages);
+  const RandomStream choice(seed, "lab.count.block"), delays(seed, "lab.count.delay");
+  // Row k: how often each block was updated before update k.
+  std::vector<int64_t> before(static_cast<size_t>(most + updates + 1) * blocks);
+  const auto row = [&](int64_t k) { return before.data() + static_cast<size_t>(k) * blocks; };
+  double sum = 0;
+  for (int64_t k = 0; k < most + updates; ++k) {
+    for (size_t j = 0; j < blocks && k >= most; ++j) {
+      const uint64_t word = static_cast<uint64_t>(k) * blocks + j;
+      const int64_t delay =
+          accounting == Accounting::kConstant
+              ? most
+              : static_cast<int64_t>(delays.Below(word, static_cast<uint64_t>(most) + 1));
+      const auto moved = static_cast<double>(row(k)[j] - row(k - delay)[j]);
+      sum += moved * moved;
+    }
+    std::copy(row(k), row(k) + blocks, row(k + 1));
+    ++row(k + 1)[choice.Below(static_cast<uint64_t>(k), blocks)];
+  }
+  return sum / static_cast<double>(updates);
 }
 
 Bound BoundAt(const BoundInputs& inputs, double step_size, Accounting accounting) {

@@ -4,12 +4,20 @@
 //
 //   mean of E‖∇f‖² <= 2SΔ/(γK) + γSLG² + γ²L²δ²G²
 //
-// where f is L-smooth, Δ = f(x⁰) - f*, block gradients are unbiased with norms of at most G, and
-// delays are at most δ = ⌊S² - S/2⌋, so that ‖x - z‖ <= γδG. The last term is of order S⁴. A
-// sharper accounting takes the blocks one by one: block j moved n_j times between its read and its
-// use, so ‖x - z‖² <= γ²G² Σ n_j², of order S³. δ and Σ n_j² are counted in the schedule.
+// where f is L-smooth, Δ = f(x⁰) - f*, block gradients are unbiased with E‖·‖² <= G² whatever came
+// before (a second moment: with Gaussian noise no norm is bounded), and delays are at most
+// δ = ⌊S² - S/2⌋, so that E‖x - z‖² <= γ²δ²G². The last term is of order S⁴. A sharper accounting
+// takes the blocks one by one: block j moved n_j times between its read and its use, so
+// E‖x - z‖² <= γ²G² E Σ n_j², of order S³. Blocks are drawn evenly, so n_j is binomial:
 //
-//   const Bound bound = BoundAt({.stages = 8, .steps = 1e6}, step_size, Accounting::kSharper);
+//   E Σ n_j² = δ²/S + δ(1 - 1/S)                    if every delay is δ, the most that is allowed
+//   E Σ n_j² = δ(2δ + 1)/(6S) + δ(1 - 1/S)/2        if delays are uniform in 0 … δ
+//
+// All of that is proven, for Randomized PipeDream. For PipeDream itself, whose blocks follow each
+// other in a fixed order, no bound is: its Σ n_j² is counted in the schedule, its ‖x - z‖²
+// measured.
+//
+//   const Bound bound = BoundAt({.stages = 8, .steps = 1e6}, step_size, Accounting::kConstant);
 #pragma once
 
 #include <cstdint>
@@ -25,15 +33,20 @@ namespace heddle {
 struct BoundInputs {
   int stages = 1;
   double smoothness = 1;  // L
-  double gradient = 1;    // G
+  double gradient = 1;    // G, the root of the second moment
   double gap = 1;         // Δ
   double steps = 1;       // K, block updates
 };
 
-enum class Accounting : uint8_t { kByDelay, kSharper };  // δ², Σ n_j²
+enum class Accounting : uint8_t { kByDelay, kConstant, kUniform };  // δ², E Σ n_j²
 
-// δ² or Σ n_j².
+// δ², or E Σ n_j² of Randomized PipeDream, by the formulas above.
 double StaleCount(int stages, Accounting accounting);
+// Σ n_j² of PipeDream, the largest over the stages, counted in the schedule.
+int64_t PipeDreamCount(int stages);
+// The mean of Σ n_j² over so many updates of Randomized PipeDream, counted; delays as the
+// accounting says. REQUIRES: not kByDelay.
+double CountedReads(int stages, Accounting accounting, int64_t updates, uint64_t seed);
 
 struct Bound {
   double step_size = 0;

@@ -48,21 +48,36 @@ LossRecorder::LossRecorder(const Trial& trial) : trial_(trial) {
   constexpr double kDiverged = 1e6;  // times the first loss
   curve_.first = trial.objective.Loss(trial.objective.Start(trial.seed).data());
   limit_ = kDiverged * std::max(curve_.first, 1.0);
+  SetNext();
+}
+
+void LossRecorder::SetNext() {
+  const auto taken = static_cast<int>(curve_.losses.size());
+  next_ = taken < trial_.options.points && !curve_.diverged ? PointTick(trial_.options, taken)
+                                                            : std::numeric_limits<int64_t>::max();
 }
 
 void LossRecorder::Take(const std::vector<double>& x) {
+  if (curve_.diverged) return;
   const double loss = trial_.objective.Loss(x.data());
   curve_.diverged = !(loss < limit_);
   curve_.losses.push_back(curve_.diverged ? std::numeric_limits<double>::infinity() : loss);
+  SetNext();
 }
 
 bool LossRecorder::Reach(int64_t tick, const std::vector<double>& x) {
-  const int points = trial_.options.points;
-  while (!curve_.diverged && static_cast<int>(curve_.losses.size()) < points &&
-         PointTick(trial_.options, static_cast<int>(curve_.losses.size())) < tick) {
-    Take(x);
-  }
+  while (next_ < tick) Take(x);
   return !curve_.diverged && tick <= trial_.options.ticks;
+}
+
+std::vector<int64_t> LossRecorder::PointsBefore(int64_t tick) const {
+  std::vector<int64_t> points;
+  const int count = curve_.diverged ? 0 : trial_.options.points;
+  for (auto point = static_cast<int>(curve_.losses.size()); point < count; ++point) {
+    if (PointTick(trial_.options, point) >= tick) break;
+    points.push_back(PointTick(trial_.options, point));
+  }
+  return points;
 }
 
 Curve LossRecorder::Finish(const std::vector<double>& x, const Staleness* staleness) {

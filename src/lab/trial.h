@@ -82,15 +82,20 @@ class LossRecorder {
   // Records what x was at all times before `tick`, which the next change ends at. False: that is
   // after the end, or x diverged, and the trial is over.
   bool Reach(int64_t tick, const std::vector<double>& x);
+  // When the next losses are to be taken, as far as before `tick`; for methods that know what x was
+  // in between. Each is then given by Take, in order.
+  std::vector<int64_t> PointsBefore(int64_t tick) const;
+  void Take(const std::vector<double>& x);
   // `staleness` may be null.
   Curve Finish(const std::vector<double>& x, const Staleness* staleness = nullptr);
 
  private:
-  void Take(const std::vector<double>& x);
+  void SetNext();
 
   const Trial& trial_;
   Curve curve_;
   double limit_ = 0;  // a loss above has diverged
+  int64_t next_ = 0;  // when the next loss is due; after all of them: never
 };
 
 // gradient += σ · noise[index …]

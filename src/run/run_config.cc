@@ -97,6 +97,7 @@ Json RunConfigToJson(const RunConfig& config) {
                {"override", config.may_override},
                {"weights", config.weights},
                {"keep_going", config.keep_going},
+               {"measure_noise", config.measure_noise},
                {"elastic", config.elastic},
                {"emulate", config.emulate},
                {"dilate", config.dilate},
@@ -129,6 +130,7 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_RETURN_IF_ERROR(reader.Read("override", config.may_override));
   HEDDLE_RETURN_IF_ERROR(reader.Read("weights", config.weights));
   HEDDLE_RETURN_IF_ERROR(reader.Read("keep_going", config.keep_going));
+  HEDDLE_RETURN_IF_ERROR(reader.Read("measure_noise", config.measure_noise));
   HEDDLE_RETURN_IF_ERROR(reader.Read("elastic", config.elastic));
   HEDDLE_RETURN_IF_ERROR(reader.Read("emulate", config.emulate));
   HEDDLE_RETURN_IF_ERROR(reader.Read("dilate", config.dilate));

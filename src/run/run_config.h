@@ -36,6 +36,7 @@ struct RunConfig {
   bool may_override = false;          // go on with other data, another seed, …
   std::string weights;                // file to write the trained parameters to
   bool keep_going = false;            // also when the loss or a gradient is not finite
+  bool measure_noise = false;         // of gradients (gradient_noise.h)
   bool elastic = false;               // plan again without a device that is lost, and go on
   bool emulate = false;               // pace to the plan's cluster; devices are threads
   double dilate = 0;                  // how much slower time goes then; 0: chosen

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/json_field.h"
 #include "report/perfetto.h"
@@ -24,7 +25,17 @@ Json ToJson(const RunResult& result) {
   for (const RunResult::Evaluated& e : result.held_out) {
     held_out.push_back({{"step", e.step}, {"loss", e.loss}});
   }
+  Json noise;
+  if (result.noise) {
+    const bool bounded = std::isfinite(result.noise->high);
+    noise = {{"ratio", std::isfinite(result.noise->ratio) ? Json(result.noise->ratio) : Json()},
+             {"low", result.noise->low},
+             {"high", bounded ? Json(result.noise->high) : Json()},
+             {"pairs", result.noise->pairs},
+             {"rows_per_parameter", result.rows_per_parameter}};
+  }
   return {{"schema", "heddle.run/1"},
+          {"gradient_noise", std::move(noise)},
           {"steps", result.first_step + result.steps()},
           {"first_step", result.first_step},
           {"loss", result.losses},
@@ -69,6 +80,23 @@ std::string PaceOf(const RunResult& result) {
       share > 1 ? ": not valid, give a larger --dilate" : "");
 }
 
+// How much of a gradient is noise, how sure that is, and who wants to know.
+std::string NoiseOf(const NoiseEstimate& noise, double rows_per_parameter) {
+  const std::string rows =
+      rows_per_parameter > 0 ? fmt::format(" --rows-per-parameter {:.3g}", rows_per_parameter) : "";
+  if (std::isinf(noise.high)) {
+    return fmt::format(
+        "noise       at least {:.3g} times the gradient's square in an update, from {} pairs of "
+        "them: the gradient is not told from none; more steps, or a larger batch, would tell\n",
+        noise.low, noise.pairs);
+  }
+  return fmt::format(
+      "noise       {:.3g} [{:.3g}, {:.3g}] times the gradient's square in an update, from {} pairs "
+      "of them\n            heddle plan --strategy auto --goal time-to-loss --noise-ratio "
+      "{:.3g}{}\n",
+      noise.ratio, noise.low, noise.high, noise.pairs, noise.ratio, rows);
+}
+
 std::string SummaryOf(const RunResult& result, const Plan& plan) {
   const bool timed = result.timed_steps > 0;
   std::string text = HeadOf(result, plan);
@@ -80,6 +108,7 @@ std::string SummaryOf(const RunResult& result, const Plan& plan) {
   if (!result.held_out.empty()) {
     text += fmt::format("held out    {:.4f}\n", result.held_out.back().loss);
   }
+  if (result.noise) text += NoiseOf(*result.noise, result.rows_per_parameter);
   if (result.steps() > 0) {
     text += fmt::format(
         "step        {} measured ({}, median), {} predicted (simulated, for the plan's "

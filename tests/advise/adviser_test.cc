@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "choose/planners.h"
+#include "lab/map.h"
+#include "lab/problems.h"
 
 namespace heddle {
 namespace {
@@ -35,6 +37,8 @@ std::string NotesOf(const Plan& plan) {
 // Without old weights and without averages all methods are plain training: a batch is a batch.
 TEST(MeasureProgressTest, OneStageIsPlainTraining) {
   AdviceOptions options;
+  options.evidence = "quadratic";
+  options.noise = 0.05;
   options.batches = 200;
   const std::vector<Progress> progress =
       MeasureProgress({{"gpipe", 1, 1}, {"pd", 1, 1}, {"local-plain", 1, 1}}, options).value();
@@ -48,11 +52,49 @@ TEST(MeasureProgressTest, OneStageIsPlainTraining) {
 
 TEST(MeasureProgressTest, OldWeightsNeedMoreBatches) {
   AdviceOptions options;
+  options.evidence = "quadratic";
+  options.noise = 0.05;
   options.batches = 400;
   const std::vector<Progress> progress =
       MeasureProgress({{"gpipe", 1, 1}, {"pd", 8, 1}, {"local-plain", 8, 4}}, options).value();
   EXPECT_GT(progress[1].batches.mean, progress[0].batches.mean);
   EXPECT_GT(progress[2].batches.mean, progress[0].batches.mean);
+}
+
+// The map's problem: with many rows for a parameter batches are worth what they are; a run's
+// measured noise is turned into the σ that makes as much.
+TEST(MeasureProgressTest, TheMapAtTheUsersNoise) {
+  AdviceOptions options;
+  options.batches = 300;
+  options.rows_per_parameter = 2;
+  const std::vector<RaceEntrant> entrants = {{"gpipe", 1, 1}, {"pd", 8, 1}, {"local-plain", 8, 5}};
+  options.noise_ratio = 0;  // less than rows make
+  const std::vector<Progress> quiet = MeasureProgress(entrants, options).value();
+  options.noise_ratio.reset();
+  options.noise = 0;
+  const std::vector<Progress> same = MeasureProgress(entrants, options).value();
+  for (size_t k = 0; k < 3; ++k) EXPECT_EQ(quiet[k].batches.mean, same[k].batches.mean);
+  EXPECT_GT(quiet[1].batches.mean, quiet[0].batches.mean);
+}
+
+TEST(NoiseForRatioTest, MakesAsMuchNoise) {
+  const auto objective = MakeProblem("logistic", MapProblem("logistic", 32, 2)).value();
+  const double own = RatioWithoutNoise(*objective), sigma = NoiseForRatio(*objective, own + 3);
+  EXPECT_EQ(NoiseForRatio(*objective, own / 2), 0);
+  // E‖∇ + σξ‖² - ‖∇‖² is σ²d, here 3‖∇f‖².
+  std::vector<double> x(32), gradient(32);
+  const auto whole = MakeProblem("logistic",
+                                 [] {
+                                   ObjectiveOptions all = MapProblem("logistic", 32, 2);
+                                   all.batch = 0;
+                                   return all;
+                                 }())
+                         .value();
+  Pass pass = whole->MakePass();
+  whole->Gradient(x.data(), pass, gradient.data());
+  double square = 0;
+  for (const double element : gradient) square += element * element;
+  EXPECT_NEAR(sigma * sigma * 32, 3 * square, 1e-9 * square);
 }
 
 TEST(BatchesByBoundTest, GrowsWithStages) {
@@ -80,6 +122,7 @@ TEST(AdviserTest, TheFastestStepIsAheadOfEverySynchronousStrategy) {
 TEST(AdviserTest, EvidenceDecides) {
   const Planning planning = PlanningFor("tiny-gpt?layers=6&tied=0");
   AdviceOptions options;
+  options.evidence = "quadratic";
   options.noise = 0;
   const Plan exact = FastestToLoss(planning, options).value();
   EXPECT_FALSE(exact.async || exact.local) << NotesOf(exact);
@@ -90,6 +133,14 @@ TEST(AdviserTest, EvidenceDecides) {
   EXPECT_THAT(NotesOf(bounded), HasSubstr("evidence: the convergence bound"));
   EXPECT_THAT(NotesOf(bounded), HasSubstr("no bound is known"));
   EXPECT_TRUE(bounded.async.has_value()) << NotesOf(bounded);
+}
+
+TEST(AdviserTest, TheMapIsTheEvidenceUnlessAsked) {
+  AdviceOptions options;
+  options.rows_per_parameter = 0.5;
+  options.batches = 200;
+  const Plan plan = FastestToLoss(PlanningFor("tiny-gpt?layers=6&tied=0"), options).value();
+  EXPECT_THAT(NotesOf(plan), HasSubstr("the map's race on logistic with 0.5 rows per parameter"));
 }
 
 TEST(AdviserTest, WhatDoesNotFitIsSaid) {

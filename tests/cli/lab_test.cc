@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/json_field.h"
 #include "run_heddle.h"
@@ -143,8 +144,8 @@ TEST(LabTest, TheoryAsJson) {
       "--json");
   EXPECT_EQ(json["schema"], "heddle.lab.theory/1");
   EXPECT_EQ(json["assumptions"].size(), 4U);
-  ASSERT_EQ(json["rows"].size(), 12U);  // 3 stages, 2 tunings, 2 forms
-  const Json& row = json["rows"][4];    // S = 4, without the stale term, S^4
+  ASSERT_EQ(json["rows"].size(), 18U);  // 3 stages, 2 tunings, 3 forms
+  const Json& row = json["rows"][6];    // S = 4, without the stale term, S^4
   EXPECT_EQ(row["stages"], 4);
   EXPECT_EQ(row["form"], "S^4");
   const double step = row["step_size"].get<double>();
@@ -156,8 +157,54 @@ TEST(LabTest, TheoryAsJson) {
   EXPECT_GT(pd["count_exponent"]["mean"].get<double>(), 1);
 }
 
+// A map of a few cells: JSON, picture and table say the same.
+TEST(LabTest, AMap) {
+  const std::string small =
+      "lab map --dimension 16 --noise 0,0.5 --rows-per-parameter 0.5,4 --every 1,5 --stages 2,4 "
+      "--ticks 240 ";
+  const Json json = JsonOf(small + "--json");
+  EXPECT_EQ(json["schema"], "heddle.lab.map/1");
+  ASSERT_EQ(json["cells"].size(), 16U);
+  std::set<std::string> kinds = {"pd", "local", "flush"};
+  for (const Json& cell : json["cells"]) {
+    ASSERT_GE(cell["front"].size(), 1U);
+    for (const Json& kind : cell["front"]) EXPECT_TRUE(kinds.contains(kind.get<std::string>()));
+    // The winner is called ahead, and its interval says so.
+    if (cell["front"] == Json({"local"})) {
+      EXPECT_EQ(cell["local_to_pd"]["standing"], "ahead");
+      EXPECT_LT(cell["local_to_pd"]["high"].get<double>(), 1);
+    }
+  }
+  const TemporaryFile file;
+  const std::string plot = file.path() + ".svg";
+  const Ran ran = RunHeddle(small + "--all --plot " + plot);
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("H = 5"), std::string::npos);
+  EXPECT_NE(ran.out.find("local/pd"), std::string::npos);
+  const std::string drawn = ReadFile(plot).value();
+  unlink(plot.c_str());
+  EXPECT_NE(drawn.find("noise 0.5, H = 5"), std::string::npos);
+  EXPECT_EQ(RunHeddle(small + "--json --threads 1").out, RunHeddle(small + "--json").out);
+}
+
+// The authors' settings may be given otherwise, one by one.
+TEST(LabTest, PaperSettings) {
+  const Json json = JsonOf(
+      "lab race --paper logistic --dimension 32 --rows 8 --stages 4 --ticks 300 --seeds 3 "
+      "--tune-seeds 2 --json");
+  EXPECT_EQ(json["dimension"], 32);
+  EXPECT_EQ(json["seeds"], 3);
+  EXPECT_EQ(json["grid"]["count"], 10);
+  EXPECT_EQ(json["rows"][0]["noise"], 0.5);
+  EXPECT_EQ(json["rows"][1]["method"], "local");
+  EXPECT_EQ(json["rows"][1]["rounds"], 300 / (2 * 4 * 5 + 6));
+  const Ran few = RunHeddle("lab race --paper quadratic --dimension 16 --ticks 200 --seeds 2");
+  EXPECT_EQ(few.exit_code, 0) << few.err;
+  EXPECT_NE(few.err.find("whole rounds of local"), std::string::npos) << few.err;
+}
+
 TEST(LabTest, HelpHasExamples) {
-  for (const char* command : {"lab", "lab race", "lab theory"}) {
+  for (const char* command : {"lab", "lab race", "lab theory", "lab map"}) {
     const Ran ran = RunHeddle(std::string(command) + " --help");
     EXPECT_EQ(ran.exit_code, 0);
     EXPECT_NE(ran.out.find("Example"), std::string::npos) << command;
@@ -178,7 +225,14 @@ TEST(LabTest, BadFlags) {
   ExpectRefused("lab race --dimension 4 --stages 8", 4, {"--stages", "8"});
   ExpectRefused("lab race --noise 0,x", 4, {"--noise", "\"x\""});
   ExpectRefused("lab race --noise -1", 4, {"--noise"});
-  ExpectRefused("lab race --seeds 4", 4, {"--seeds", "5"});
+  ExpectRefused("lab race --seeds 1", 4, {"--seeds", "2"});
+  ExpectRefused("lab race --objective logistic --rows 4 --batch 5", 4, {"--batch", "4 rows"});
+  ExpectRefused("lab race --objective chain-rows --dimension 8 --rows 7", 4, {"--rows"});
+  ExpectRefused("lab race --batch 5", 2, {"--batch", "logistic"});
+  ExpectRefused("lab race --paper logistik", 2, {"--paper", "logistic"});
+  ExpectRefused("lab map --plot map.png", 2, {"map.png", ".svg"});
+  ExpectRefused("lab map --every 0", 4, {"--every"});
+  ExpectRefused("lab map --rows-per-parameter 0", 4, {"--rows-per-parameter"});
   ExpectRefused("lab race --stages 4 --microbatches 2", 4, {"--microbatches"});
   ExpectRefused("lab race --microbatches 0", 2, {"--microbatches", "1 or more"});
   ExpectRefused("lab race --dimension 0", 2, {"--dimension", "1 or more"});

@@ -38,6 +38,16 @@ constexpr char kRace[] =
 constexpr char kNetwork[] =
     "--json --objective lm --stages 2 --methods gpipe --ticks 40 --points 2 --step-sizes 3 "
     "--refine 0 --threads 1 --layers 1 --hidden 8 --context 4 --samples 1";
+constexpr char kRows[] =
+    "--json --objective logistic --dimension 8 --stages 2 --methods pd,local --ticks 120 --points "
+    "2 "
+    "--step-sizes 3 --refine 0 --seeds 2";
+constexpr char kMapText[] =
+    "--dimension 8 --noise 0.2 --rows-per-parameter 1 --every 2 --stages 2 --ticks 100 --seeds 2 "
+    "--tune-seeds 1";
+constexpr char kMap[] =
+    "--json --dimension 8 --noise 0.2 --rows-per-parameter 1 --every 2 --stages 2 --ticks 100 "
+    "--seeds 2 --tune-seeds 1";
 constexpr char kTheory[] = "--json --stages 2 --dimension 16 --ticks 200";
 constexpr char kShareRun[] = "{jobs} --run --dir {new}";
 
@@ -69,6 +79,10 @@ constexpr OptionCase kCases[] = {
      "--goal time-to-loss --evidence quadratic"},
     {"plan", "--budget", kAuto, "", "--budget 1e-9"},
     {"plan", "--noise", kAuto, "--goal time-to-loss --noise 0", "--goal time-to-loss --noise 0.2"},
+    {"plan", "--noise-ratio", kAuto, "--goal time-to-loss --noise-ratio 0",
+     "--goal time-to-loss --noise-ratio 400"},
+    {"plan", "--rows-per-parameter", kAuto, "--goal time-to-loss --rows-per-parameter 0.2",
+     "--goal time-to-loss --rows-per-parameter 4"},
     {"plan", "--output", "--strategy 1f1b --model tiny-mlp --cluster {m4}", "", "-o {new}"},
 
     {"compare", "--model", "--json --cluster {m4} --batch 32", "--model mlp", "--model tiny-mlp"},
@@ -127,6 +141,7 @@ constexpr OptionCase kCases[] = {
     {"run", "--resume", "{plan}", "", "--resume {new}"},
     {"run", "--override", "{plan} --resume {new}", "", "--override"},
     {"run", "--keep-going", "{plan}", "", "--keep-going"},
+    {"run", "--measure-noise", "{plan}", "", "--measure-noise"},
     {"run", "--stuck-after", "{plan}", "", "--stuck-after 9"},
     {"run", "--weights", "{plan}", "", "--weights {new}"},
     {"run", "--elastic", "{plan}", "", "--elastic"},
@@ -160,6 +175,16 @@ constexpr OptionCase kCases[] = {
     {"lab race", "--objective", kRace, "", "--objective least-squares"},
     {"lab race", "--data", kNetwork, "", "--data {text}"},
     {"lab race", "--dimension", kRace, "", "--dimension 24"},
+    {"lab race", "--rows", kRows, "", "--rows 9"},
+    {"lab race", "--batch", kRows, "", "--batch 3"},
+    {"lab race", "--start", kRows, "", "--start zero"},
+    {"lab race", "--order", kRows, "--batch 2", "--batch 2 --order shuffled"},
+    {"lab race", "--sharpness", kRows, "", "--sharpness 9"},
+    {"lab race", "--fresh-data", kRows, "", "--fresh-data"},
+    {"lab race", "--tune-seeds", kRows, "--tune-seeds 1 --noise 1", "--tune-seeds 0 --noise 1"},
+    {"lab race", "--powers-of-two", kRace, "", "--powers-of-two"},
+    {"lab race", "--paper", "--json --dimension 16 --stages 2 --ticks 100 --seeds 2",
+     "--paper logistic", "--paper quadratic"},
     {"lab race", "--layers", kNetwork, "", "--layers 2"},
     {"lab race", "--hidden", kNetwork, "", "--hidden 16"},
     {"lab race", "--context", kNetwork, "", "--context 8"},
@@ -181,6 +206,18 @@ constexpr OptionCase kCases[] = {
     {"lab race", "--target", kRace, "", "--target 1"},
     {"lab race", "--plot", "--stages 2 --ticks 100 --points 2 --step-sizes 3 --refine 0", "",
      "--plot {new}.svg"},
+    {"lab map", "--objective", kMap, "", "--objective least-squares"},
+    {"lab map", "--dimension", kMap, "", "--dimension 12"},
+    {"lab map", "--noise", kMap, "", "--noise 0.3"},
+    {"lab map", "--rows-per-parameter", kMap, "", "--rows-per-parameter 2"},
+    {"lab map", "--every", kMap, "", "--every 3"},
+    {"lab map", "--stages", kMap, "", "--stages 4"},
+    {"lab map", "--seeds", kMap, "", "--seeds 4"},
+    {"lab map", "--tune-seeds", kMap, "", "--tune-seeds 3"},
+    {"lab map", "--seed", kMap, "", "--seed 3"},
+    {"lab map", "--ticks", kMap, "", "--ticks 150"},
+    {"lab map", "--all", kMapText, "", "--all"},
+    {"lab map", "--plot", kMapText, "", "--plot {new}.svg"},
     {"lab theory", "--stages", kTheory, "", "--stages 4"},
     {"lab theory", "--L", kTheory, "", "--L 2"},
     {"lab theory", "--G", kTheory, "", "--G 2"},
@@ -211,7 +248,7 @@ constexpr OptionCase kCases[] = {
 };
 
 // Of `lab race`: changes how long a race takes and nothing else; a test of tests/lab says so.
-const std::set<std::string> kOnlySpeed = {"lab race --threads"};
+const std::set<std::string> kOnlySpeed = {"lab race --threads", "lab map --threads"};
 // What takes seconds, and is shown by demo_test.cc.
 const std::set<std::string> kShownElsewhere = {"demo --only-plan"};
 // Of every command, or of heddle itself.
@@ -437,6 +474,9 @@ constexpr Refusal kRefusals[] = {
     {"lab race --objective plan:x --stages 2", "--stages has no effect with --objective plan:x"},
     {"lab race --objective plan:x --dimension 4", "--dimension has no effect with --objective"},
     {"lab race --objective logistic --data x --dimension 4", "beside --data"},
+    {"lab race --rows 4", "--objective logistic"},
+    {"lab race --objective logistic --order shuffled", "--batch"},
+    {"lab race --objective lm --fresh-data", "--objective logistic"},
     {"lab race --methods pd --every 4", "--every has no effect with --methods pd"},
     {"lab race --methods pd,rpd --average-ticks 4", "local-plain"},
     {"lab race --methods pd --microbatches 4", "gpipe"},

@@ -16,6 +16,7 @@ RaceOptions SmallRace() {
   options.stages = {2, 4};
   options.methods = {"pd", "rpd", "local", "gpipe"};
   options.noises = {0, 0.2};
+  options.tune_seeds = 0;
   options.trial.ticks = 400;
   options.trial.points = 5;
   return options;
@@ -114,6 +115,55 @@ TEST(RaceTest, MethodsAreComparedSeedBySeed) {
   }
 }
 
+// The step size comes from the tuning seeds alone, the figures from the others alone.
+TEST(RaceTest, TunedOnOtherSeedsThanJudgedOn) {
+  const Quadratic objective(24, 0.01);
+  RaceOptions options = SmallRace();
+  options.methods = {"pd", "gpipe"};
+  options.noises = {0.5};
+  options.seeds = 3;
+  options.tune_seeds = 4;
+  options.refine = 1;
+  const Race race = RunRace(objective, options).value();
+  RaceOptions tuning = options;
+  tuning.first_seed = 3;
+  tuning.seeds = 4;
+  tuning.tune_seeds = 0;
+  const Race tuned = RunRace(objective, tuning).value();
+  PipelineClock clock;
+  for (size_t k = 0; k < race.entries.size(); ++k) {
+    const RaceEntry& entry = race.entries[k];
+    EXPECT_EQ(entry.step_size, tuned.entries[k].step_size);
+    EXPECT_NEAR(entry.tuned, tuned.entries[k].final.mean, 1e-12 * entry.tuned);
+    clock.stages = entry.stages;
+    const Schedule schedule = MakeSchedule(clock, options.trial.ticks);
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const Noise noise(seed, NoiseNeeded(clock, options.trial.ticks, objective));
+      const Trial trial{objective, schedule, options.trial, noise, 0.5, entry.step_size, seed};
+      EXPECT_EQ(entry.left[seed], FindMethod(entry.method).value()->run(trial).last());
+    }
+  }
+}
+
+TEST(RaceTest, PowersOfTwo) {
+  const Quadratic objective(24, 0.01);
+  RaceOptions options = SmallRace();
+  options.powers_of_two = true;
+  options.refine = 0;
+  for (const RaceEntry& entry : RunRace(objective, options).value().entries) {
+    EXPECT_EQ(std::log2(entry.step_size), std::round(std::log2(entry.step_size)));
+  }
+}
+
+TEST(RaceTest, LocalMethodsCountTheirRounds) {
+  const Quadratic objective(24, 0.01);
+  const Race race = RunRace(objective, SmallRace()).value();
+  for (const RaceEntry& entry : race.entries) {
+    const int64_t round = 2 * entry.stages * 5 + 2 * (entry.stages - 1);
+    EXPECT_EQ(entry.rounds, entry.method == "local" ? 400 / round : 0) << entry.method;
+  }
+}
+
 TEST(RaceTest, MoreNoiseWantsSmallerSteps) {
   const Quadratic objective(24, 0.01);
   RaceOptions options = SmallRace();
@@ -177,7 +227,8 @@ TEST(RaceTest, RefusesWhatMakesNoSense) {
     EXPECT_FALSE(race.ok());
     return race.ok() ? "" : race.error().where;
   };
-  EXPECT_EQ(refused([](RaceOptions& o) { o.seeds = 4; }), "--seeds");
+  EXPECT_EQ(refused([](RaceOptions& o) { o.seeds = 1; }), "--seeds");
+  EXPECT_EQ(refused([](RaceOptions& o) { o.tune_seeds = -1; }), "--tune-seeds");
   EXPECT_EQ(refused([](RaceOptions& o) { o.stages = {25}; }), "--stages");
   EXPECT_EQ(refused([](RaceOptions& o) { o.stages = {0}; }), "--stages");
   EXPECT_EQ(refused([](RaceOptions& o) { o.noises = {-1}; }), "--noise");

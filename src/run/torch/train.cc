@@ -114,6 +114,10 @@ class RankTrainer {
     if (!config_.keep_going) executor_->SetFiniteWatch(&watch_);
     if (emulation_ != nullptr) paced_executor_ = emulation_->Pace(messages_.rank(), *executor_);
     if (hooks_.wrap) paced_executor_ = hooks_.wrap(*executor_);
+    if (config_.measure_noise) {
+      Executor& inner = paced_executor_ ? *paced_executor_ : *executor_;
+      meter_.emplace(program_, messages_.rank(), inner);
+    }
     if (hooks_.turns != nullptr) {
       hooks_.turns->SetHash([this] { return QuickHashOf(executor_->UpdatedValues()); });
     }
@@ -253,7 +257,8 @@ class RankTrainer {
     options.start = Clock::now();
     options.progress = progress_;
     options.turns = hooks_.turns;
-    Executor& executor = paced_executor_ ? *paced_executor_ : *executor_;
+    Executor& paced = paced_executor_ ? *paced_executor_ : *executor_;
+    Executor& executor = meter_ ? *meter_ : paced;
     std::vector<TimelineEvent> events;
     try {
       HEDDLE_ASSIGN(events,
@@ -471,7 +476,15 @@ class RankTrainer {
     return std::optional<NotFinite>();
   }
 
+  Status ReportNoise() {
+    outcome_.noise = GatherNoise(*meter_, messages_);
+    outcome_.rows_per_parameter = RowsPerParameter(graph_, *data_);
+    if (!outcome_.noise) return Ok();
+    return files_->Append({{"step", done_}, {"noise_ratio", outcome_.noise->ratio}});
+  }
+
   Result<RunResult> Finish() {
+    if (meter_) HEDDLE_RETURN_IF_ERROR(ReportNoise());
     HEDDLE_ASSIGN(const TensorsByName parameters, Gather(Role::kParameter));
     KeepLastSteps();
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(events_))) {
@@ -544,6 +557,7 @@ class RankTrainer {
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<TorchExecutor> executor_;
   std::unique_ptr<Executor> paced_executor_;
+  std::optional<NoiseMeter> meter_;
   int64_t done_ = 0;     // steps
   int64_t samples_ = 0;  // seen
   double step_seconds_ = 0;

@@ -21,6 +21,7 @@
 #include "run/communicator.h"
 #include "run/device_turns.h"
 #include "run/emulation.h"
+#include "run/gradient_noise.h"
 #include "run/run_config.h"
 #include "run/worker.h"
 #include "timeline/timeline.h"
@@ -35,6 +36,8 @@ struct RunResult {
     double loss;
   };
   std::vector<Evaluated> held_out;
+  std::optional<NoiseEstimate> noise;     // of gradients, if it was to be measured and could be
+  double rows_per_parameter = 0;          // of the data, where it is measured and ends; else 0
   double measured_iteration_seconds = 0;  // median over the steps after the first
   double predicted_iteration_seconds = 0;
   std::string parameter_hash;
