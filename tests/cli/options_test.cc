@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // {m4}, {laptop}, {lan}: clusters. {plan}, {other}: plans. {profiled}: one made with {profile}.
-// {layers}: a layer profile. {jobs}, {jobs2}, {trace}, {trace2}: of share. {new}: a path where
+// {layers}: a layer profile. {jobs}, {jobs2}, {trace}, {trace2}: of share; {apart}: jobs that are
+// better left apart. {new}: a path where
 // nothing is.
 struct OptionCase {
   const char* command;
@@ -239,7 +240,7 @@ constexpr OptionCase kCases[] = {
     {"share", "--dilate", kShareRun, "--emulate", "--emulate --dilate 9"},
     {"share", "--no-serial", kShareRun, "", "--no-serial"},
     {"share", "--together", kShareRun, "", "--together"},
-    {"share", "--one-group", kShareRun, "", "--one-group"},
+    {"share", "--one-group", "{apart} --run --dir {new}", "", "--one-group"},
     {"share", "--order", kShareRun, "--order rotation", "--order deficit"},
     {"share", "--dtype", kShareRun, "", "--dtype fp64"},
     {"share", "--dir", "{jobs} --run", "--dir {new}", "--dir {new}2"},
@@ -274,6 +275,7 @@ class Workshop {
     Write("text.txt", text);
     Write("jobs.toml", Jobs(8, 16));
     Write("jobs2.toml", Jobs(16, 16));
+    Write("apart.toml", Jobs(8, 16) + "[share]\nminimum_gain = 1\n");
     std::string trace = ReadFile(Source("examples/09-trace.csv")).value();
     Write("trace2.csv", trace.substr(0, trace.rfind('\n', trace.size() - 2) + 1));
     for (const auto& [file, arguments] :
@@ -300,6 +302,7 @@ class Workshop {
         {"{trace2}", folder_ + "/trace2.csv"},
         {"{jobs}", folder_ + "/jobs.toml"},
         {"{jobs2}", folder_ + "/jobs2.toml"},
+        {"{apart}", folder_ + "/apart.toml"},
         {"{plan}", folder_ + "/plan.json"},
         {"{other}", folder_ + "/other.json"},
         {"{divided}", folder_ + "/divided.json"},
