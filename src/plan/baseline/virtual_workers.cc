@@ -1,6 +1,7 @@
 #include "plan/baseline/virtual_workers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -88,13 +89,14 @@ std::vector<LayerRun> PartitionWorker(const WorkerCosts& costs) {
       for (int first = l - 1; first >= s - 1; --first) {
         const double computes = sums[static_cast<size_t>(l)] - sums[static_cast<size_t>(first)];
         if (computes + back > best) break;  // with more layers only longer
-        if (least[at(s - 1, first)] > best) continue;
+        const double before = least[at(s - 1, first)];
+        if (before > best || std::isinf(before)) continue;
         double seconds = computes + back;
         if (first > 0) {
           seconds +=
               costs.forward_bytes[static_cast<size_t>(first - 1)] / costs.bandwidth[stage - 1];
         }
-        const double bottleneck = std::max(least[at(s - 1, first)], seconds);
+        const double bottleneck = std::max(before, seconds);
         if (bottleneck > best) continue;
         best = bottleneck;
         cut[at(s, l)] = first;

@@ -86,23 +86,21 @@ StageSum SumAfter(const Candidate& c, size_t k, double end) {
   return sum;
 }
 
-// When the work of each stage ends, if it has no gap once it has begun. `stages`: seconds of each
+// When the last stage's work ends, if none has a gap once it has begun. `stages`: seconds of each
 // for a microbatch.
-std::vector<double> EndsWithoutGaps(const Candidate& c, const std::vector<double>& stages,
-                                    double period) {
+double EndWithoutGaps(const Candidate& c, const std::vector<double>& stages, double period) {
   const auto microbatches = static_cast<double>(c.costs->microbatches());
-  std::vector<double> ends(stages.size(), 0);
-  double there = 0, last = 0;
+  double there = 0, last = microbatches * period;
+  std::vector<bool> seen(stages.size(), false);
   for (size_t k = 0; k < c.chunks.size(); ++k) {
-    double& end = ends[static_cast<size_t>(c.stage_of[k])];
+    const auto stage = static_cast<size_t>(c.stage_of[k]);
     // Its first run has the least before it.
-    if (end == 0) end = there + microbatches * stages[static_cast<size_t>(c.stage_of[k])];
-    last = std::max(last, end);
+    if (!seen[stage]) last = std::max(last, there + microbatches * stages[stage]);
+    seen[stage] = true;
     there += WorkOfChunk(c, c.chunks[k]).forward;
     if (k < c.cuts.size()) there += c.cuts[k].forward;
   }
-  last = std::max(last, microbatches * period);
-  return std::vector<double>(ends.size(), last);
+  return last;
 }
 
 // Machines are stages and wires, each with its seconds for one microbatch.
@@ -122,7 +120,7 @@ void FillEstimates(Candidate& c) {
   c.bound = microbatches * contention.period();
   const double ends = (microbatches - 1) * contention.period() + way;
   c.estimate = AfterOrder(c, std::vector<double>(static_cast<size_t>(c.stages), ends));
-  c.floor = AfterOrder(c, EndsWithoutGaps(c, stages, contention.period()));
+  c.floor = c.estimate - ends + EndWithoutGaps(c, stages, contention.period());
 }
 
 // The cheapest that all replicated stages can do.

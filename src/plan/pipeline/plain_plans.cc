@@ -220,7 +220,8 @@ class PlainSearch {
         best_(best),
         file_(table) {}
 
-  // The least bound first, as long as it is below the best.
+  // The least bound first, as long as it is below the best. Replicas are soon simulated; of stages,
+  // so many.
   Status Run() {
     AddReplicas();
     AddStages();
@@ -229,6 +230,8 @@ class PlainSearch {
                      [](const Option& a, const Option& b) { return a.bound < b.bound; });
     for (const Option& option : options_) {
       if (planning_.options.deadline.passed() || option.bound >= best_.seconds()) break;
+      if (option.work > 0 && work_ >= kStagesWork && std::isfinite(best_.seconds())) continue;
+      work_ += option.work;
       HEDDLE_RETURN_IF_ERROR(option.attempt());
     }
     return Ok();
@@ -237,11 +240,16 @@ class PlainSearch {
  private:
   struct Option {
     double bound;
+    int64_t work;  // of stages: microbatches by devices, and the ops that are lowered
     std::function<Status()> attempt;
   };
+  static constexpr int64_t kStagesWork = 3'000;
 
-  void Add(double bound, std::function<Status()> attempt) {
-    if (bound < best_.seconds()) options_.push_back({bound, std::move(attempt)});
+  void Add(double bound, int64_t work, std::function<Status()> attempt) {
+    if (bound < best_.seconds()) options_.push_back({bound, work, std::move(attempt)});
+  }
+  int64_t WorkOf(int64_t microbatches) const {
+    return microbatches * file_.stages() + static_cast<int64_t>(planning_.graph.ops().size()) / 4;
   }
 
   Status Offer(Plan plan) {
@@ -292,16 +300,15 @@ class PlainSearch {
     const std::vector<double> equal = EqualShares(planning_), by_speed = SharesBySpeed(planning_);
     for (const int64_t m : ReachableCounts(planning_, 1)) {
       for (const std::vector<double>& shares : {by_speed, equal}) {
-        Add(ReplicasWithSums(shares, m, sums),
+        Add(ReplicasWithSums(shares, m, sums), /*work=*/0,
             [this, shares, m] { return Offer(ReplicasPlan(planning_, strategy_, shares, m)); });
         if (by_speed == equal) break;
       }
     }
   }
 
-  // A time that the order, with messages that have the wires to themselves, cannot beat.
-  static double ClockOf(const Candidate& candidate, const std::vector<WorkOrder>& orders,
-                        bool split) {
+  // The candidate's shape with messages that have the wires to themselves.
+  static PipeShape AloneShape(const Candidate& candidate, bool split) {
     PipeShape shape = ShapeOf(candidate, split);
     shape.half_duplex = false;
     for (size_t k = 0; k + 1 < candidate.chunks.size(); ++k) {
@@ -311,8 +318,25 @@ class PlainSearch {
       shape.cuts[k] = {candidate.costs->ForwardSeconds(channel, end),
                        candidate.costs->BackwardSeconds(channel, end)};
     }
+    return shape;
+  }
+
+  // A time that the order cannot beat.
+  static double ClockOf(const PipeShape& shape, const std::vector<WorkOrder>& orders) {
     const Result<OrderTimes> times = TimeOrders(shape, orders);
     return times.ok() ? times.value().Of(OrderMeasure::kMakespan) : 0;
+  }
+
+  // Before a stage's work lies the way to it.
+  static double LeastOf(const PipeShape& shape) {
+    double there = 0, least = 0;
+    for (size_t k = 0; k < shape.chunks.size(); ++k) {
+      const PipeShape::Chunk& chunk = shape.chunks[k];
+      least = std::max(least,
+                       there + shape.microbatches * (chunk.forward + chunk.input + chunk.weight));
+      there += chunk.forward + (k < shape.cuts.size() ? shape.cuts[k].forward : 0);
+    }
+    return least;
   }
 
   void AddStages() {
@@ -320,18 +344,21 @@ class PlainSearch {
     for (const int64_t m : ReachableCounts(planning_, 1)) {
       const Candidate candidate = file_.CandidateFor(m, /*recompute=*/false);
       if (candidate.bound >= best_.seconds()) continue;
+      const PipeShape shape = AloneShape(candidate, /*split=*/false);
+      const double least = Least(m) * LeastOf(shape);
+      if (least >= best_.seconds()) continue;
       const auto count = static_cast<int>(m);
       for (const auto& [name, make] :
            {std::pair("gpipe", &GpipeOrders), std::pair("1f1b", &OneForwardOneBackward)}) {
         const std::vector<WorkOrder> orders = make(stages, count);
-        Add(Least(m) * ClockOf(candidate, orders, /*split=*/false), [this, orders, m, name] {
+        Add(Least(m) * ClockOf(shape, orders), WorkOf(m), [this, orders, m, name] {
           Plan plan = FileStagesPlan(planning_, strategy_,
                                      FileStagesFor(planning_, m, file_.stages(), 1), orders, m);
           plan.order_name = name;
           return Offer(std::move(plan));
         });
       }
-      Add(Least(m) * candidate.bound, [this, m]() -> Status {
+      Add(least, WorkOf(m), [this, m]() -> Status {
         HEDDLE_RETURN_IF_ERROR(TryZbH1(file_, strategy_, m, best_));
         return Ok();
       });
@@ -351,7 +378,7 @@ class PlainSearch {
     if (stages < 1) return;
     for (const int64_t m : ReachableCounts(planning_, stages)) {
       const FileStages runs = FileStagesFor(planning_, m, stages, kChunks);
-      Add(runs.bound, [this, runs, stages, m] {
+      Add(runs.bound, WorkOf(m), [this, runs, stages, m] {
         Plan plan = FileStagesPlan(planning_, strategy_, runs,
                                    InterleavedOrders(stages, kChunks, static_cast<int>(m)), m);
         plan.order_name = "interleaved";
@@ -366,6 +393,7 @@ class PlainSearch {
   Best& best_;
   FileOrder file_;
   std::vector<Option> options_;
+  int64_t work_ = 0;  // of stages, simulated
 };
 
 }  // namespace

@@ -211,7 +211,9 @@ class Search {
           reached_ = *ordered[j].variant.candidate;
         }
       }
-      if (end < ordered.size() && ordered[end].seconds >= kClose * best_.seconds()) break;
+      // Estimates may be too high; looking further is for those that have time for it.
+      const double close = work < kCloseWork ? kClose : 1;
+      if (end < ordered.size() && ordered[end].seconds >= close * best_.seconds()) break;
     }
     return Ok();
   }
@@ -255,27 +257,18 @@ class Search {
   }
 
   // A number of microbatches given by hand has the search to itself. Where there is little to
-  // simulate each gets that here, too, the most promising first, so that none is better by hand.
+  // simulate each gets that here, too, so that none is better by hand.
   Status TryEveryCount() {
     if (planning_.options.microbatches) return Ok();
-    std::map<int64_t, double> floors;  // by number of microbatches
-    for (const Candidate& candidate : candidates_) {
-      const int64_t count = candidate.costs->microbatches() * candidate.costs->pipelines();
-      const auto [floor, is_new] = floors.try_emplace(count, candidate.floor);
-      if (!is_new) floor->second = std::min(floor->second, candidate.floor);
-    }
-    std::vector<int64_t> counts = MicrobatchCounts(planning_);
-    const auto floor_of = [&](int64_t count) {
-      const auto found = floors.find(count);
-      return found == floors.end() ? 1e300 : found->second;
-    };
-    std::stable_sort(counts.begin(), counts.end(),
-                     [&](int64_t a, int64_t b) { return floor_of(a) < floor_of(b); });
+    const std::vector<int64_t> counts = MicrobatchCounts(planning_);
     int64_t work = 0;
     for (const int64_t count : counts) {
       const auto ops = static_cast<int64_t>(planning_.graph.ops().size()) / 4;
       work += kSimulatedEach * (count * planning_.cluster->device_count() + ops);
-      if (work > kCountsWork || late()) break;
+    }
+    if (work > kCountsWork) return Ok();
+    for (const int64_t count : counts) {
+      if (late()) break;
       Planning given = planning_;
       given.options.microbatches = count;
       Search search(given);
@@ -320,11 +313,12 @@ class Search {
   }
 
   static constexpr size_t kQuick = 16;       // candidates that get a few orders
-  static constexpr size_t kWithoutGaps = 6;  // of those that would be best without gaps, besides
+  static constexpr size_t kWithoutGaps = 4;  // of those that would be best without gaps, besides
   static constexpr double kClose = 1.1;      // times the best: what may be faster all the same
-  static constexpr size_t kOfEach = 3;       // number of stages
-  static constexpr double kFar = 1.6;        // times the best estimate
-  static constexpr size_t kThorough = 4;     // variants that get all, at most
+  static constexpr int64_t kCloseWork = 1'000;
+  static constexpr size_t kOfEach = 3;    // number of stages
+  static constexpr double kFar = 1.6;     // times the best estimate
+  static constexpr size_t kThorough = 4;  // variants that get all, at most
   static constexpr int64_t kWork = 1500;
   static constexpr size_t kSimulated = 16;
   static constexpr int64_t kSimulatedWork = 4'000;  // together
@@ -334,7 +328,7 @@ class Search {
   static constexpr size_t kNear = 8;              // of them at a time
   static constexpr size_t kNearSimulated = 4;
   static constexpr int64_t kSimulatedEach = 12;   // plans, of a search with a number given
-  static constexpr int64_t kCountsWork = 20'000;  // of all such searches
+  static constexpr int64_t kCountsWork = 15'000;  // of all such searches
 
   const Planning& planning_;
   LayerTable table_;
