@@ -262,7 +262,13 @@ class PlainSearch {
   double ReplicasWithSums(const std::vector<double>& shares, int64_t m, double sums) {
     const int64_t rows = planning_.options.batch / m;
     const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
-    double bound = 0;
+    // Somebody has a sample of every microbatch.
+    double sample = kInfinity;
+    for (size_t type = 0; type < planning_.cluster->types().size(); ++type) {
+      sample = std::min(sample,
+                        table_.TimesFor(1).Of(static_cast<int>(type), 0, table_.layers()).whole());
+    }
+    double bound = sample * static_cast<double>(m - 1) + std::max(sample, sums);
     for (size_t d = 0; d < shares.size(); ++d) {
       const auto mine = static_cast<int64_t>(static_cast<double>(rows) * shares[d] / all);
       if (mine == 0) continue;
