@@ -33,8 +33,9 @@ Result<double> BySimGrid(const Planning& planning, const Plan& plan) {
 }  // namespace
 
 const std::vector<std::string>& Baselines() {
-  static const std::vector<std::string> kNames = {"dp",    "gpipe",     "1f1b",   "interleaved",
-                                                  "zb-h1", "pipedream", "dapple", "hetpipe"};
+  static const std::vector<std::string> kNames = {"dp",     "dp-proportional", "zero",  "gpipe",
+                                                  "1f1b",   "interleaved",     "zb-h1", "pipedream",
+                                                  "dapple", "hetpipe"};
   return kNames;
 }
 

@@ -1,11 +1,11 @@
 // The comparison of pipeline planners, as one table: models x clusters x numbers of microbatches,
 // every planner under the same cost model, memory and simulator; and once more by SimGrid.
 //
-//   heddle_spp_table [--quick] [--only MODEL] [--keep FILE] [--run | --no-run]
+//   heddle_spp_table [--quick] [--only MODEL] [--devices N] [--keep FILE] [--run | --no-run]
 //                    [--simgrid | --no-simgrid] [--simgrid-devices N]
 //
 // prints the tables of docs/results-pipeline.md to standard output. --quick leaves out most cells,
-// --only all models but one. Cells are appended to the kept file as they are made and not made
+// --only all models but one, --devices all clusters of another size. Cells are appended to the kept file as they are made and not made
 // again; with --no-run there are only those. SimGrid is asked where it was built in, with
 // --simgrid-devices up to so many devices.
 
@@ -32,6 +32,7 @@ struct Arguments {
   std::string only, keep;
   bool simgrid = kHasSimGrid;
   int simgrid_devices = std::numeric_limits<int>::max();
+  int devices = 0;  // 0: any number
 };
 
 Result<Arguments> ParseArguments(const std::vector<std::string>& words) {
@@ -50,6 +51,8 @@ Result<Arguments> ParseArguments(const std::vector<std::string>& words) {
       arguments.only = words[++k];
     } else if (words[k] == "--keep" && !last) {
       arguments.keep = words[++k];
+    } else if (words[k] == "--devices" && !last) {
+      arguments.devices = std::atoi(words[++k].c_str());
     } else if (words[k] == "--simgrid-devices" && !last) {
       arguments.simgrid_devices = std::atoi(words[++k].c_str());
     } else {
@@ -76,6 +79,7 @@ Status MakeTable(const Arguments& arguments) {
   std::vector<SppCell> cells;
   for (const SppCase& one : SppCases(arguments.quick)) {
     if (!arguments.only.empty() && one.model.name != arguments.only) continue;
+    if (arguments.devices > 0 && one.devices != arguments.devices) continue;
     if (const auto found = kept.find(one.Name()); found != kept.end()) {
       cells.push_back(found->second);
       continue;

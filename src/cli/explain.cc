@@ -7,6 +7,7 @@
 #include "cli/program_source.h"
 #include "cli/spmd_exchanges.h"
 #include "cli/spmd_text.h"
+#include "plan/list_guarantee.h"
 #include "report/device_table.h"
 #include "report/summary.h"
 
@@ -42,6 +43,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const Evaluation evaluation,
                 EvaluateFitting(*loaded.planning, loaded.plan, /*keep_events=*/false));
   FillEstimate(*loaded.planning, evaluation, loaded.plan);
+  loaded.plan.estimate.guaranteed_seconds = ListGuarantee(*loaded.planning, loaded.plan).value;
   HEDDLE_ASSIGN(const Throughput throughput,
                 ThroughputOf(loaded.plan, loaded.planning->graph, *loaded.cluster,
                              evaluation.simulation.iteration));

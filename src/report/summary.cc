@@ -153,6 +153,18 @@ std::string BoundsSentence(const Plan& plan, Seconds iteration) {
   return text + ".";
 }
 
+std::string GuaranteeSentence(const Estimate& estimate) {
+  if (estimate.guaranteed_seconds <= 0) return "";
+  std::string text =
+      fmt::format("Guaranteed before the search: the list order of this partition takes at most {}",
+                  ToText(Seconds{estimate.guaranteed_seconds}));
+  if (estimate.schedule_bound_seconds > 0) {
+    text += fmt::format("; proven after it: no order takes less than {}",
+                        ToText(Seconds{estimate.schedule_bound_seconds}));
+  }
+  return text + ".";
+}
+
 std::string MemorySentence(const Estimate& estimate) {
   const auto fullness = [](const Estimate::Memory& m) {
     return ShareOf(static_cast<double>(m.peak_bytes), static_cast<double>(m.capacity_bytes));
@@ -176,6 +188,7 @@ std::string VerdictText(const Plan& plan, const Simulation& simulation, const Cl
   std::string out = paragraph(Heading(plan, cluster)) + "\n";
   out += paragraph(BottleneckSentence(simulation, cluster));
   out += paragraph(BoundsSentence(plan, simulation.iteration));
+  out += paragraph(GuaranteeSentence(plan.estimate));
   out += paragraph(MemorySentence(plan.estimate));
   out += paragraph(ThroughputText(throughput) + ".");
   if (!simulation.steady) {

@@ -40,6 +40,10 @@ std::string WithMicrobatchesGiven(const Plan& plan);
 // How far the period is from what is possible. A bound of zero is unknown and not mentioned.
 std::string BoundsSentence(const Plan& plan, Seconds iteration);
 
+// What was known of the partition before an order was looked for, beside what is known now; empty
+// where nothing was.
+std::string GuaranteeSentence(const Estimate& estimate);
+
 // The device whose memory is the fullest; empty when the plan does not say.
 std::string MemorySentence(const Estimate& estimate);
 

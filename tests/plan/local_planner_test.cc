@@ -86,6 +86,46 @@ TEST_F(LocalPlannerTest, WhatDoesNotFitOnADeviceSharesAPipeline) {
   EXPECT_EQ(plan.pipelines[0].stages.size(), 4U);
 }
 
+// Of unlike devices only one may have room for the model, and that only for parts of the batch: it
+// is a replica like any other, whose updates have as many microbatches as they need.
+TEST_F(LocalPlannerTest, OneDeviceAloneMayHaveSeveralMicrobatches) {
+  const auto plan_with = [](const std::string& memory, std::optional<int64_t> microbatches) {
+    const Cluster cluster = ParseClusterToml(R"(schema = "heddle.cluster/1"
+[device_type.large]
+flops = "10 TFLOP/s"
+memory = ")" + memory + R"("
+memory_bandwidth = "900 GB/s"
+[device_type.small]
+flops = "5 TFLOP/s"
+memory = "1 MB"
+memory_bandwidth = "500 GB/s"
+[[node]]
+name = "a"
+devices = [{ type = "large" }]
+[[node]]
+name = "b"
+devices = [{ type = "small" }]
+[[link]]
+between = ["a", "b"]
+bandwidth = "1 GB/s"
+)",
+                                             "unlike.toml")
+                                .value();
+    PlanOptions options;
+    options.model = "tiny-gpt?tied=0";
+    options.batch = 64;
+    options.microbatches = microbatches;
+    options.replicas = ReplicaPlace::kWhole;
+    return PlanLocal(Planning::Make(options, cluster, nullptr).value());
+  };
+  const Plan roomy = plan_with("1 GB", 1).value();
+  const int64_t peak = roomy.estimate.memory[0].peak_bytes;
+  const Result<Plan> plan = plan_with(std::to_string(peak * 3 / 4) + " B", std::nullopt);
+  ASSERT_TRUE(plan.ok()) << plan.error().ToString();
+  EXPECT_EQ(plan.value().devices_used(), 1);
+  EXPECT_GT(plan.value().microbatches, 1);
+}
+
 TEST_F(LocalPlannerTest, NothingFits) {
   const Result<Plan> plan =
       PlanFor("gpt?layers=96&hidden=8160&heads=12&tied=0", 2, ReplicaPlace::kAny);

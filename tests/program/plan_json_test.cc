@@ -129,6 +129,13 @@ TEST(PlanJsonTest, KeysThatToolsRelyOn) {
   EXPECT_EQ(json["pipelines"][0]["stages"][0]["order"], "F*2 (B F)*2 B*2");
 }
 
+TEST(PlanJsonTest, WhatIsGuaranteedIsThereIfItIsKnown) {
+  Plan plan = TwoStages();
+  EXPECT_FALSE(PlanToJson(plan).contains("guaranteed_seconds"));
+  plan.estimate.guaranteed_seconds = 0.5;
+  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().estimate.guaranteed_seconds, 0.5);
+}
+
 TEST(PlanJsonTest, UnknownFieldSuggestsTheNearest) {
   EXPECT_THAT(
       ErrorAfter([](Json& j) { j["stratgy"] = "x"; }),

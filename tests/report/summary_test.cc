@@ -184,6 +184,19 @@ TEST(SummaryTest, BoundsThatAreReachedUnknownOrWrong) {
       "50.0 ms (and yet this is 20% faster).");
 }
 
+TEST(SummaryTest, WhatWasGuaranteedAndWhatIsProven) {
+  Estimate estimate;
+  EXPECT_EQ(GuaranteeSentence(estimate), "");
+  estimate.guaranteed_seconds = 0.05;
+  EXPECT_EQ(
+      GuaranteeSentence(estimate),
+      "Guaranteed before the search: the list order of this partition takes at most 50.0 ms.");
+  estimate.schedule_bound_seconds = 0.04;
+  EXPECT_EQ(GuaranteeSentence(estimate),
+            "Guaranteed before the search: the list order of this partition takes at most 50.0 ms; "
+            "proven after it: no order takes less than 40.0 ms.");
+}
+
 TEST(SummaryTest, MemoryThatDoesNotSuffice) {
   Plan plan = SmallPlan();
   EXPECT_EQ(MemorySentence(Estimate{}), "");

@@ -156,8 +156,6 @@ class Search {
     tuning.in_vain = 0;
     tuning.bound = [&](int64_t m) { return WholeBound(devices, m); };
     tuning.attempt = [&](int64_t m) -> Result<CountTuning::Trial> {
-      // One device alone has a pipeline of its own, of which an update is one microbatch.
-      if (devices.size() == 1 && m > 1) return CountTuning::Trial{};
       if (!HaveRoomFor(devices, m)) return CountTuning::Trial{};
       HEDDLE_ASSIGN(const double seconds, Try(plan_of(m)));
       return CountTuning::Trial{

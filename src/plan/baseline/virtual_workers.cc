@@ -1,6 +1,7 @@
 #include "plan/baseline/virtual_workers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -54,6 +55,17 @@ double WorkerStageSeconds(const WorkerCosts& costs, int stage, int first, int la
   return sum;
 }
 
+namespace {
+
+// Seconds of layers 0..l-1 on one stage's device.
+std::vector<double> SumsOf(const std::vector<double>& seconds) {
+  std::vector<double> sums(seconds.size() + 1, 0);
+  std::partial_sum(seconds.begin(), seconds.end(), sums.begin() + 1);
+  return sums;
+}
+
+}  // namespace
+
 std::vector<LayerRun> PartitionWorker(const WorkerCosts& costs) {
   const int stages = static_cast<int>(costs.seconds.size());
   HEDDLE_CHECK(stages >= 1);
@@ -65,15 +77,28 @@ std::vector<LayerRun> PartitionWorker(const WorkerCosts& costs) {
   std::vector<int> cut(least.size(), -1);
   least[at(0, 0)] = 0;
   for (int s = 1; s <= stages; ++s) {
+    const auto stage = static_cast<size_t>(s - 1);
+    const std::vector<double> sums = SumsOf(costs.seconds[stage]);
     // Only the last stage may end with the last layer.
     const int end = s == stages ? layers : layers - 1;
     for (int l = s == stages ? layers : s; l <= end; ++l) {
-      for (int first = s - 1; first < l; ++first) {
-        if (least[at(s - 1, first)] >= least[at(s, l)]) continue;
-        const double bottleneck =
-            std::max(least[at(s - 1, first)], WorkerStageSeconds(costs, s - 1, first, l - 1));
-        if (bottleneck >= least[at(s, l)]) continue;
-        least[at(s, l)] = bottleneck;
+      double& best = least[at(s, l)];
+      const double back =
+          l < layers ? costs.backward_bytes[static_cast<size_t>(l - 1)] / costs.bandwidth[stage]
+                     : 0;
+      for (int first = l - 1; first >= s - 1; --first) {
+        const double computes = sums[static_cast<size_t>(l)] - sums[static_cast<size_t>(first)];
+        if (computes + back > best) break;  // with more layers only longer
+        const double before = least[at(s - 1, first)];
+        if (before > best || std::isinf(before)) continue;
+        double seconds = computes + back;
+        if (first > 0) {
+          seconds +=
+              costs.forward_bytes[static_cast<size_t>(first - 1)] / costs.bandwidth[stage - 1];
+        }
+        const double bottleneck = std::max(before, seconds);
+        if (bottleneck > best) continue;
+        best = bottleneck;
         cut[at(s, l)] = first;
       }
     }

@@ -12,7 +12,7 @@ namespace heddle {
 namespace {
 
 LayerTable::Work WorkOfChunk(const Candidate& c, const PartitionStage& chunk) {
-  LayerTable::Work work = c.costs->WorkOf(chunk.first, chunk.end, chunk.devices);
+  LayerTable::Work work = c.costs->WholeRowsWork(chunk.first, chunk.end, chunk.devices);
   if (chunk.recompute) work.input += work.forward;
   return work;
 }
@@ -45,19 +45,62 @@ std::vector<TiedSum> TiedSums(const Candidate& c) {
   return sums;
 }
 
-// Of a stage whose last backward ends at `end`: all buckets but one can go while that is still
-// under way.
-StageSum SumAfter(const Candidate& c, size_t k, double end) {
+// The first layer of the bucket of gradients that ends before layer `end`: backward completes those
+// of the last layer first, and a bucket is closed once it is long enough.
+int BucketBegin(const LayerTable& table, int first, int end) {
   constexpr double kBucket = 25 << 20;
+  int least = first, most = end - 1;
+  while (least < most) {
+    const int middle = (least + most + 1) / 2;
+    if (table.ParameterBytes(middle, end) >= kBucket) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return least;
+}
+
+// Of a stage whose last backward ends at `end`: a bucket can go as soon as backward has passed its
+// layers, one after the other.
+StageSum SumAfter(const Candidate& c, size_t k, double end) {
   const PartitionStage& chunk = c.chunks[k];
-  const double bytes = c.costs->table().ParameterBytes(chunk.first, chunk.end);
-  if (bytes == 0) return {static_cast<int>(k), end, end};
-  const double seconds =
-      c.costs->AllReduceSeconds(c.costs->AllReduceOver(chunk.devices), chunk.first, chunk.end);
-  const double buckets = std::ceil(bytes / kBucket);
-  const LayerTable::Work work = WorkOfChunk(c, chunk);
-  const double hidden = (work.input + work.weight) * (buckets - 1) / buckets;
-  return {static_cast<int>(k), end - hidden, end + std::max(seconds / buckets, seconds - hidden)};
+  const LayerTable& table = c.costs->table();
+  const StageCosts::Line line = c.costs->AllReduceOver(chunk.devices);
+  const bool sums = line.per_byte > 0 && table.ParameterBytes(chunk.first, chunk.end) > 0;
+  if (!sums) return {static_cast<int>(k), end, end};
+  StageSum sum{static_cast<int>(k), end, 0};
+  for (int bucket_end = chunk.end; bucket_end > chunk.first;) {
+    const int begin = BucketBegin(table, chunk.first, bucket_end);
+    double ready = end;
+    if (begin > chunk.first) {
+      const LayerTable::Work left = c.costs->WorkOf(chunk.first, begin, chunk.devices);
+      ready -= left.input + left.weight;
+    }
+    sum.start = std::min(sum.start, ready);
+    const double bytes = table.ParameterBytes(begin, bucket_end);
+    if (bytes > 0) sum.end = std::max(sum.end, ready) + line.fixed + line.per_byte * bytes;
+    bucket_end = begin;
+  }
+  sum.end = std::max(sum.end, end);
+  return sum;
+}
+
+// When the last stage's work ends, if none has a gap once it has begun. `stages`: seconds of each
+// for a microbatch.
+double EndWithoutGaps(const Candidate& c, const std::vector<double>& stages, double period) {
+  const auto microbatches = static_cast<double>(c.costs->microbatches());
+  double there = 0, last = microbatches * period;
+  std::vector<bool> seen(stages.size(), false);
+  for (size_t k = 0; k < c.chunks.size(); ++k) {
+    const auto stage = static_cast<size_t>(c.stage_of[k]);
+    // Its first run has the least before it.
+    if (!seen[stage]) last = std::max(last, there + microbatches * stages[stage]);
+    seen[stage] = true;
+    there += WorkOfChunk(c, c.chunks[k]).forward;
+    if (k < c.cuts.size()) there += c.cuts[k].forward;
+  }
+  return last;
 }
 
 // Machines are stages and wires, each with its seconds for one microbatch.
@@ -77,6 +120,7 @@ void FillEstimates(Candidate& c) {
   c.bound = microbatches * contention.period();
   const double ends = (microbatches - 1) * contention.period() + way;
   c.estimate = AfterOrder(c, std::vector<double>(static_cast<size_t>(c.stages), ends));
+  c.floor = c.estimate - ends + EndWithoutGaps(c, stages, contention.period());
 }
 
 // The cheapest that all replicated stages can do.
@@ -150,13 +194,8 @@ PipeShape ShapeOf(const Candidate& c, bool split) {
     const auto stage = static_cast<size_t>(c.stage_of[k]);
     const LayerTable::Work work = WorkOfChunk(c, chunk);
     const LayerTable::Memory memory = table.MemoryOf(chunk.first, chunk.end);
-    const std::vector<double> shares = c.costs->SharesOf(chunk.first, chunk.end, chunk.devices);
-    double all = 0, most = 0;
-    for (const double share : shares) {
-      all += share;
-      most = std::max(most, share);
-    }
-    const double rows = std::ceil(static_cast<double>(c.costs->rows()) * most / all);
+    const std::vector<int64_t> parts = c.costs->RowsOf(chunk.first, chunk.end, chunk.devices);
+    const auto rows = static_cast<double>(*std::max_element(parts.begin(), parts.end()));
     const double for_weight = split ? memory.for_weight * rows : 0;
     const double forward_kept = (chunk.recompute ? memory.input : memory.in_flight) * rows;
     // The weight part reads activations and the gradients that the input part made: together they
@@ -214,10 +253,15 @@ PipelinePlan PipelineOf(const Candidate& c, const std::vector<int>& file) {
     stage.chunks.push_back({chunk.first, chunk.end - 1});
     stage.recompute |= chunk.recompute;
     if (stage.chunks.size() > 1) continue;
-    stage.shares = c.costs->SharesOf(chunk.first, chunk.end, chunk.devices);
+    const std::vector<int64_t> rows = c.costs->RowsOf(chunk.first, chunk.end, chunk.devices);
+    const bool even = c.costs->AllAlike(chunk.devices);
+    const auto most = static_cast<double>(*std::max_element(rows.begin(), rows.end()));
     for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
+      const auto mine = static_cast<double>(rows[static_cast<size_t>(d - chunk.devices.at)]);
+      if (mine == 0) continue;  // so slow that the others are sooner done without it
       const int device = file[static_cast<size_t>(d)];
       stage.devices.push_back(cluster.devices()[static_cast<size_t>(device)].name);
+      stage.shares.push_back(even ? 1 : mine / most);
     }
   }
   return pipeline;

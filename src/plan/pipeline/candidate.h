@@ -20,6 +20,9 @@ struct Candidate {
   std::vector<PipeShape::Cut> cuts;  // between chunks, seconds of messages on shared wires
   double bound = 0;     // no order is faster: all microbatches through the slowest machine
   double estimate = 0;  // with a fill and a drain, and the longest all-reduce
+  // As if an order had no other gaps than before a stage's first forward and after the last
+  // backward that others wait for, as those with split backwards or two runs per device may.
+  double floor = 0;
 };
 
 // One stage per run of layers.

@@ -157,13 +157,13 @@ class Search {
     int64_t microbatches;
   };
 
-  // Side by side: few, or as many as there are devices.
+  // Side by side.
   std::vector<int> PipelineCounts() const {
-    constexpr int kFew = 8, kMost = 32;
+    constexpr int kMost = 32;
     const int devices = planning_.cluster->device_count();
     std::vector<int> counts;
     for (int count = 2; count <= std::min(kMost, devices); ++count) {
-      if (devices % count == 0 && (count <= kFew || count == devices)) counts.push_back(count);
+      if (devices % count == 0) counts.push_back(count);
     }
     return counts;
   }

@@ -23,7 +23,9 @@ std::vector<CutWires> WiresOf(const StageCosts& costs, const std::vector<Partiti
       cut.latency = costs.ChannelBetween(from, to).latency;
       cut.forward_bytes = rows * table.ForwardBytes(chunks[k].first);
       cut.backward_bytes = rows * table.BackwardBytes(chunks[k].first);
-      cut.wires = costs.line().WiresBetween(from, to);
+      cut.wires = costs.line().WiresBetween(
+          from, costs.RowsOf(chunks[k - 1].first, chunks[k - 1].end, from), to,
+          costs.RowsOf(chunks[k].first, chunks[k].end, to));
     }
     cuts.push_back(std::move(cut));
   }

@@ -1,6 +1,7 @@
 #include "plan/pipeline/device_line.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace heddle {
 namespace {
@@ -39,32 +40,59 @@ LineAllReduce DeviceLine::AllReduceOver(const std::vector<DeviceRange>& ranges) 
   return all_reduces_[ranges] = seconds;
 }
 
-// Ranges have the shares of the whole model here: which layers they will hold is not known yet.
+// Of the whole model, where it is not known which layers they will hold.
+std::vector<double> DeviceLine::EndsBySpeed(const DeviceRange& range) const {
+  const double all = speed_before(range.end()) - speed_before(range.at);
+  std::vector<double> ends;
+  for (int k = range.at; k < range.end(); ++k) {
+    ends.push_back((speed_before(k + 1) - speed_before(range.at)) / all);
+  }
+  return ends;
+}
+
 template <typename Visit>
-void DeviceLine::ForEachPair(const DeviceRange& from, const DeviceRange& to,
+void DeviceLine::ForEachPair(const DeviceRange& from, const std::vector<double>& from_ends,
+                             const DeviceRange& to, const std::vector<double>& to_ends,
                              const Visit& visit) const {
-  const auto interval = [&](const DeviceRange& range, int k) {
-    const double all = speed_before(range.end()) - speed_before(range.at);
-    return std::pair((speed_before(k) - speed_before(range.at)) / all,
-                     (speed_before(k + 1) - speed_before(range.at)) / all);
-  };
-  for (int a = from.at, b = to.at; a < from.end() && b < to.end();) {
-    const auto [a_first, a_last] = interval(from, a);
-    const auto [b_first, b_last] = interval(to, b);
-    const double part = std::min(a_last, b_last) - std::max(a_first, b_first);
+  double done = 0;
+  for (size_t a = 0, b = 0; a < from_ends.size() && b < to_ends.size();) {
+    const double part = std::min(from_ends[a], to_ends[b]) - done;
     for (const std::vector<int>& file : files_) {
-      visit(DeviceId{file[static_cast<size_t>(a)]}, DeviceId{file[static_cast<size_t>(b)]}, part);
+      if (part <= 0) break;
+      visit(DeviceId{file[static_cast<size_t>(from.at) + a]},
+            DeviceId{file[static_cast<size_t>(to.at) + b]}, part);
     }
+    done += part;
     // On to whoever ends first.
-    if (a_last <= b_last) ++a;
-    if (b_last <= a_last) ++b;
+    const double a_end = from_ends[a], b_end = to_ends[b];
+    if (a_end <= b_end) ++a;
+    if (b_end <= a_end) ++b;
   }
 }
 
 ChannelWires DeviceLine::WiresBetween(const DeviceRange& from, const DeviceRange& to) const {
+  return FindWires(from, EndsBySpeed(from), to, EndsBySpeed(to));
+}
+
+ChannelWires DeviceLine::WiresBetween(const DeviceRange& from,
+                                      const std::vector<int64_t>& from_rows, const DeviceRange& to,
+                                      const std::vector<int64_t>& to_rows) const {
+  const auto ends = [](const std::vector<int64_t>& rows) {
+    const auto all = static_cast<double>(std::accumulate(rows.begin(), rows.end(), int64_t{0}));
+    std::vector<double> parts;
+    int64_t end = 0;
+    for (const int64_t mine : rows) parts.push_back(static_cast<double>(end += mine) / all);
+    return parts;
+  };
+  return FindWires(from, ends(from_rows), to, ends(to_rows));
+}
+
+ChannelWires DeviceLine::FindWires(const DeviceRange& from, const std::vector<double>& from_ends,
+                                   const DeviceRange& to,
+                                   const std::vector<double>& to_ends) const {
   const Cluster& cluster = *table_.planning().cluster;
   std::map<WireId, double> forward, backward;
-  ForEachPair(from, to, [&](DeviceId sender, DeviceId receiver, double part) {
+  ForEachPair(from, from_ends, to, to_ends, [&](DeviceId sender, DeviceId receiver, double part) {
     for (const WireId wire : cluster.RouteBetween(sender, receiver).wires) forward[wire] += part;
     for (const WireId wire : cluster.RouteBetween(receiver, sender).wires) backward[wire] += part;
   });
@@ -82,10 +110,11 @@ ChannelWires DeviceLine::WiresBetween(const DeviceRange& from, const DeviceRange
 LineChannel DeviceLine::FindChannel(const DeviceRange& from, const DeviceRange& to) const {
   const Cluster& cluster = *table_.planning().cluster;
   LineChannel channel;
-  ForEachPair(from, to, [&](DeviceId sender, DeviceId receiver, double) {
-    const double latency = cluster.RouteBetween(sender, receiver).latency.value;
-    channel.latency = std::max(channel.latency, latency);
-  });
+  ForEachPair(from, EndsBySpeed(from), to, EndsBySpeed(to),
+              [&](DeviceId sender, DeviceId receiver, double) {
+                const double latency = cluster.RouteBetween(sender, receiver).latency.value;
+                channel.latency = std::max(channel.latency, latency);
+              });
   const ChannelWires wires = WiresBetween(from, to);
   for (const WireSeconds& wire : wires.backward) {
     channel.backward_per_byte = std::max(channel.backward_per_byte, wire.per_byte);

@@ -62,17 +62,26 @@ class DeviceLine {
   // Remembered, and safe from several threads.
   LineChannel ChannelBetween(const DeviceRange& from, const DeviceRange& to) const;
   LineAllReduce AllReduceOver(const std::vector<DeviceRange>& ranges) const;
-  // The wires that these use, in all files.
+  // The wires that these use, in all files: with shares by the speed in the whole model, or with
+  // the samples that each has.
   ChannelWires WiresBetween(const DeviceRange& from, const DeviceRange& to) const;
+  ChannelWires WiresBetween(const DeviceRange& from, const std::vector<int64_t>& from_rows,
+                            const DeviceRange& to, const std::vector<int64_t>& to_rows) const;
   std::vector<WireSeconds> WiresOfAllReduce(const DeviceRange& range) const;
 
  private:
   LineChannel FindChannel(const DeviceRange& from, const DeviceRange& to) const;
   LineAllReduce FindAllReduce(const std::vector<DeviceRange>& ranges) const;
   std::vector<WireSeconds> FindWiresOfAllReduce(const DeviceRange& range) const;
+  // Where the shares of a range's members end, as parts of a microbatch.
+  std::vector<double> EndsBySpeed(const DeviceRange& range) const;
   // The parts of a microbatch that members of two ranges exchange.
   template <typename Visit>
-  void ForEachPair(const DeviceRange& from, const DeviceRange& to, const Visit& visit) const;
+  void ForEachPair(const DeviceRange& from, const std::vector<double>& from_ends,
+                   const DeviceRange& to, const std::vector<double>& to_ends,
+                   const Visit& visit) const;
+  ChannelWires FindWires(const DeviceRange& from, const std::vector<double>& from_ends,
+                         const DeviceRange& to, const std::vector<double>& to_ends) const;
 
   const LayerTable& table_;
   std::vector<std::vector<int>> files_;

@@ -55,12 +55,26 @@ class Finder {
     }
   }
 
-  // Between stages s and s + 1.
+  // Between stages s and s + 1: by a few layers, and to the next place in either direction where
+  // clearly less is sent.
   void MoveCut(size_t s) {
-    for (const int step : {-4, -2, -1, 1, 2, 4}) {
+    const int now = from_.chunks[s].end;
+    std::set<int> cuts;
+    for (const int step : {-4, -2, -1, 1, 2, 4}) cuts.insert(now + step);
+    const LayerTable& table = from_.costs->table();
+    const auto bytes = [&](int cut) { return table.ForwardBytes(cut) + table.BackwardBytes(cut); };
+    for (const int step : {-1, 1}) {
+      constexpr double kLess = 0.75;
+      int cut = now + step;
+      const auto inside = [&] {
+        return cut > from_.chunks[s].first && cut < from_.chunks[s + 1].end;
+      };
+      while (inside() && bytes(cut) > kLess * bytes(now)) cut += step;
+      cuts.insert(cut);
+    }
+    for (const int cut : cuts) {
+      if (cut <= from_.chunks[s].first || cut >= from_.chunks[s + 1].end) continue;
       Stages stages = from_.chunks;
-      const int cut = stages[s].end + step;
-      if (cut <= stages[s].first || cut >= stages[s + 1].end) continue;
       stages[s].end = stages[s + 1].first = cut;
       Keep(std::move(stages));
     }

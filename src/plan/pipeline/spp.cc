@@ -11,11 +11,14 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/list_guarantee.h"
+#include "plan/microbatch_counts.h"
 #include "plan/order/best_order.h"
 #include "plan/order/order_times.h"
 #include "plan/order/orders.h"
 #include "plan/pipeline/candidate_search.h"
 #include "plan/pipeline/neighbours.h"
+#include "plan/pipeline/plain_plans.h"
 #include "plan/two_threads.h"
 
 namespace heddle {
@@ -27,6 +30,16 @@ class Search {
       : planning_(planning), table_(planning), best_(planning) {}
 
   Result<Plan> Run() {
+    HEDDLE_RETURN_IF_ERROR(FindBest());
+    HEDDLE_RETURN_IF_ERROR(TryEveryCount());
+    HEDDLE_RETURN_IF_ERROR(TryPlainPlans(table_, "pipeline", best_));
+    NoteRunnersUp();
+    HEDDLE_ASSIGN(Plan plan, std::move(best_).Take());
+    return Guaranteed(std::move(plan));
+  }
+
+ private:
+  Status FindBest() {
     for (const double factor : {1.0, 1.2, 1.5}) {
       candidates_ = FindCandidates(table_, factor);
       HEDDLE_RETURN_IF_ERROR(TryCandidates());
@@ -34,12 +47,9 @@ class Search {
     }
     if (best_.seconds() > 1e200) HEDDLE_RETURN_IF_ERROR(TryTheLeastMemory());
     HEDDLE_RETURN_IF_ERROR(Improve());
-    HEDDLE_RETURN_IF_ERROR(Finish());
-    NoteRunnersUp();
-    return std::move(best_).Take();
+    return Finish();
   }
 
- private:
   // Backward in one piece or in two.
   struct Variant {
     const Candidate* candidate;
@@ -52,15 +62,33 @@ class Search {
   };
 
   // Estimates err alike for partitions of a kind: some of every number of stages, the best first.
+  // They expect of all what 1F1B would take. Other orders leave fewer gaps, which counts where
+  // microbatches are few: so also, of every number of microbatches and kind of pipeline, the one
+  // that would be best without.
   static std::vector<const Candidate*> Varied(const std::vector<Candidate>& sorted) {
     std::map<std::pair<int, int>, size_t> seen;  // by pipelines and stages
     std::vector<const Candidate*> varied;
+    std::map<std::tuple<int64_t, bool>, const Candidate*> best;  // microbatches, two runs
     for (const Candidate& candidate : sorted) {
-      if (candidate.estimate > kFar * sorted[0].estimate || varied.size() == kQuick) break;
-      if (seen[{candidate.costs->pipelines(), candidate.stages}]++ < kOfEach) {
+      if (candidate.estimate > kFar * sorted[0].estimate) break;
+      const bool few = varied.size() < kQuick;
+      if (few && seen[{candidate.costs->pipelines(), candidate.stages}]++ < kOfEach) {
         varied.push_back(&candidate);
       }
+      const bool two_runs = candidate.chunks.size() > static_cast<size_t>(candidate.stages);
+      const Candidate*& least =
+          best[{candidate.costs->microbatches() * candidate.costs->pipelines(), two_runs}];
+      if (least == nullptr || candidate.floor < least->floor) least = &candidate;
     }
+    std::vector<const Candidate*> more;
+    for (const auto& [kind, candidate] : best) {
+      const bool is_new = std::find(varied.begin(), varied.end(), candidate) == varied.end();
+      if (is_new && candidate->floor < sorted[0].estimate) more.push_back(candidate);
+    }
+    std::stable_sort(more.begin(), more.end(),
+                     [](const Candidate* a, const Candidate* b) { return a->floor < b->floor; });
+    if (more.size() > kWithoutGaps) more.resize(kWithoutGaps);
+    varied.insert(varied.end(), more.begin(), more.end());
     return varied;
   }
 
@@ -183,7 +211,9 @@ class Search {
           reached_ = *ordered[j].variant.candidate;
         }
       }
-      if (end < ordered.size() && ordered[end].seconds >= best_.seconds()) break;
+      // Estimates may be too high; looking further is for those that have time for it.
+      const double close = work < kCloseWork ? kClose : 1;
+      if (end < ordered.size() && ordered[end].seconds >= close * best_.seconds()) break;
     }
     return Ok();
   }
@@ -226,6 +256,30 @@ class Search {
     return Simulate(ordered, ordered.size(), kSimulatedWork);
   }
 
+  // A number of microbatches given by hand has the search to itself. Where there is little to
+  // simulate each gets that here, too, so that none is better by hand.
+  Status TryEveryCount() {
+    if (planning_.options.microbatches) return Ok();
+    const std::vector<int64_t> counts = MicrobatchCounts(planning_);
+    int64_t work = 0;
+    for (const int64_t count : counts) {
+      const auto ops = static_cast<int64_t>(planning_.graph.ops().size()) / 4;
+      work += kSimulatedEach * (count * planning_.cluster->device_count() + ops);
+    }
+    if (work > kCountsWork) return Ok();
+    for (const int64_t count : counts) {
+      if (late()) break;
+      Planning given = planning_;
+      given.options.microbatches = count;
+      Search search(given);
+      HEDDLE_RETURN_IF_ERROR(search.FindBest());
+      if (search.best_.seconds() >= best_.seconds()) continue;
+      HEDDLE_ASSIGN(Plan plan, std::move(search.best_).Take());
+      HEDDLE_RETURN_IF_ERROR(best_.Try(std::move(plan)));
+    }
+    return Ok();
+  }
+
   // Nothing fits by the estimates: what needs least by its nature, to be tried all the same, or for
   // the message to name what it lacks.
   Status TryTheLeastMemory() {
@@ -240,11 +294,28 @@ class Search {
     return Ok();
   }
 
+  // With what PE's list order of these stages takes at most, and that order should it be faster.
+  Result<Plan> Guaranteed(Plan plan) const {
+    const Seconds most = ListGuarantee(planning_, plan);
+    if (most.value > 0 && plan.estimate.iteration_seconds > most.value) {
+      Best listed(planning_);
+      HEDDLE_RETURN_IF_ERROR(listed.Try(ListOrdered(plan)));
+      HEDDLE_ASSIGN(Plan other, std::move(listed).Take());
+      other.search = std::move(plan.search);
+      plan = std::move(other);
+    }
+    plan.estimate.guaranteed_seconds = most.value;
+    return plan;
+  }
+
   void NoteRunnersUp() {
     for (const std::string& text : runners_up_) best_.Note(text);
   }
 
-  static constexpr size_t kQuick = 16;    // candidates that get a few orders
+  static constexpr size_t kQuick = 16;       // candidates that get a few orders
+  static constexpr size_t kWithoutGaps = 4;  // of those that would be best without gaps, besides
+  static constexpr double kClose = 1.1;      // times the best: what may be faster all the same
+  static constexpr int64_t kCloseWork = 1'000;
   static constexpr size_t kOfEach = 3;    // number of stages
   static constexpr double kFar = 1.6;     // times the best estimate
   static constexpr size_t kThorough = 4;  // variants that get all, at most
@@ -256,6 +327,8 @@ class Search {
   static constexpr int64_t kImproveWork = 3'000;  // of all neighbours simulated
   static constexpr size_t kNear = 8;              // of them at a time
   static constexpr size_t kNearSimulated = 4;
+  static constexpr int64_t kSimulatedEach = 12;   // plans, of a search with a number given
+  static constexpr int64_t kCountsWork = 15'000;  // of all such searches
 
   const Planning& planning_;
   LayerTable table_;

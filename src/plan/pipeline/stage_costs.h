@@ -1,9 +1,10 @@
 // StageCosts: what stages, channels and all-reduces cost for one order of devices and one number of
 // microbatches. A stage is a run of layers first..end-1 on `count` devices of the order from `at`.
 //
-// Replicas divide each microbatch in proportion to their speed in these layers. A channel takes,
-// for one microbatch, the larger of its two directions (their sum where a wire serves both): the
-// most loaded wire decides, for a sender and a receiver exchange what their shares overlap.
+// Replicas divide each microbatch in proportion to their speed in these layers, in whole samples:
+// what is left over goes to whoever has it done first. A channel takes, for one microbatch, the
+// larger of its two directions (their sum where a wire serves both): the most loaded wire decides,
+// for a sender and a receiver exchange what their shares overlap.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +53,18 @@ class StageCosts {
     return line.per_byte > 0 ? line.fixed + line.per_byte * table_.ParameterBytes(first, end) : 0;
   }
 
-  // Shares of a microbatch, in the order of the range.
-  std::vector<double> SharesOf(int first, int end, const DeviceRange& range) const;
+  // Samples of a microbatch, the largest, in the order of the range.
+  std::vector<int64_t> RowsOf(int first, int end, const DeviceRange& range) const;
   // Of the stage's slowest member, for a microbatch.
+  LayerTable::Work WholeRowsWork(int first, int end, const DeviceRange& range) const;
+  // The same without a look at how the samples of these layers are divided, for a search: what
+  // whole samples cost is what they cost with the shares of the whole model.
   LayerTable::Work WorkOf(int first, int end, const DeviceRange& range) const;
+
+  // Devices of one type.
+  bool AllAlike(const DeviceRange& range) const {
+    return alike_until_[static_cast<size_t>(range.at)] >= range.end();
+  }
 
   const LayerTable& table() const { return table_; }
   const DeviceLine& line() const { return *line_; }
@@ -74,10 +83,13 @@ class StageCosts {
     int type;
     int count;
   };
-  const std::vector<Members>& MembersOf(const DeviceRange& range) const;
-  bool AllAlike(const DeviceRange& range) const {
-    return alike_until_[static_cast<size_t>(range.at)] >= range.end();
-  }
+  struct Mixed {  // a range of unlike devices
+    std::vector<Members> members;
+    double uneven = 1;  // whole samples, over parts of them that would be done at the same time
+  };
+  const Mixed& MembersOf(const DeviceRange& range) const;
+  std::vector<int64_t> WholeRows(const DeviceRange& range,
+                                 const std::vector<double>& seconds_by_type) const;
   double MemberRows(const std::vector<Members>& members, const Members& member, int first,
                     int end) const;
   int TypeAt(int place) const { return line_->types()[static_cast<size_t>(place)]; }
@@ -91,7 +103,7 @@ class StageCosts {
   double memory_factor_;
   std::vector<int> alike_until_;                 // by place: where the next of another type is
   std::vector<const LayerTable::Times*> times_;  // by number of equal replicas
-  mutable std::unordered_map<int64_t, std::vector<Members>> members_;
+  mutable std::unordered_map<int64_t, Mixed> members_;
 };
 
 }  // namespace heddle

@@ -333,7 +333,7 @@ void AddDevices(const Graph& graph, const PlanLayout& layout, const std::vector<
 
 Result<Program> LowerLocal(const Plan& plan, const Graph& graph, Program program) {
   const PlanLayout layout = LayOut(plan, graph);
-  const bool whole = plan.pipelines.size() > 1;
+  const bool whole = plan.local->HasWholeReplicas(plan.pipelines);
   if (!whole) HEDDLE_RETURN_IF_ERROR(CheckNotShared(plan, graph, layout));
   const int64_t updates = plan.local->updates();
   const auto count = static_cast<int32_t>(plan.local->steps.size());

@@ -97,7 +97,7 @@ Status ValidateAsync(const Plan& plan, const std::string& where) {
 Status ValidateLocal(const Plan& plan, const std::string& where) {
   const std::string field = where + ": local.steps";
   const std::vector<int64_t>& steps = plan.local->steps;
-  const bool whole = plan.pipelines.size() > 1;
+  const bool whole = plan.local->HasWholeReplicas(plan.pipelines);
   if (steps.empty()) return BadInput(field, "is empty", "a number of local updates per replica");
   for (const int64_t count : steps) {
     if (count < 1) return BadInput(field, "has a replica without updates", "1 or more for each");

@@ -73,11 +73,17 @@ struct AsyncPlan {
 // Replicas of the model go their own way for some updates, a round, and are averaged, each with the
 // weight of its samples. Replica r is pipeline r, one device; or, where there is one pipeline, all
 // are multiplexed over it: the updates of a round take turns, microbatch m that of replica m modulo
-// their number. The batch is what one local update sees.
+// their number. A single replica on a single device is a whole one. The batch is what one local
+// update sees.
 struct LocalPlan {
   std::vector<int64_t> steps;  // local updates of a round, by replica
 
   int64_t updates() const;  // of a round, all replicas
+  bool HasWholeReplicas(const std::vector<PipelinePlan>& pipelines) const {
+    const bool alone =
+        steps.size() == 1 && pipelines.size() == 1 && pipelines[0].stages.size() == 1;
+    return pipelines.size() > 1 || alone;
+  }
 };
 
 // What the simulator said of the plan, and how much better it could be.
@@ -85,6 +91,7 @@ struct Estimate {
   double iteration_seconds = 0;
   double schedule_bound_seconds = 0;  // no order of this partition can be faster
   double lower_bound_seconds = 0;     // no plan of this family can
+  double guaranteed_seconds = 0;  // the list order of this partition takes no longer; 0: unknown
   struct Memory {
     std::string device;
     int64_t peak_bytes = 0;

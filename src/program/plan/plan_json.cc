@@ -68,6 +68,9 @@ Result<Estimate> EstimateFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(estimate.iteration_seconds, json.Number("iteration_seconds"));
   HEDDLE_ASSIGN(estimate.schedule_bound_seconds, json.Number("schedule_bound_seconds"));
   HEDDLE_ASSIGN(estimate.lower_bound_seconds, json.Number("lower_bound_seconds"));
+  if (json.Has("guaranteed_seconds")) {
+    HEDDLE_ASSIGN(estimate.guaranteed_seconds, json.Number("guaranteed_seconds"));
+  }
   HEDDLE_ASSIGN(const JsonField memory, json.Array("memory"));
   for (size_t i = 0; i < memory.size(); ++i) {
     const JsonField row = memory.Element(i);
@@ -224,6 +227,9 @@ Json PlanToJson(const Plan& plan) {
   json["iteration_seconds"] = plan.estimate.iteration_seconds;
   json["schedule_bound_seconds"] = plan.estimate.schedule_bound_seconds;
   json["lower_bound_seconds"] = plan.estimate.lower_bound_seconds;
+  if (plan.estimate.guaranteed_seconds > 0) {
+    json["guaranteed_seconds"] = plan.estimate.guaranteed_seconds;
+  }
   json["planning_seconds"] = plan.search.planning_seconds;
   json["devices_used"] = plan.devices_used();
   if (plan.spmd) {
@@ -290,6 +296,7 @@ Result<Plan> PlanFromJson(const JsonField& json) {
                                         "iteration_seconds",
                                         "schedule_bound_seconds",
                                         "lower_bound_seconds",
+                                        "guaranteed_seconds",
                                         "planning_seconds",
                                         "devices_used",
                                         "samples_per_second_per_device",
