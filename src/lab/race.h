@@ -69,7 +69,7 @@ struct RaceEntry {
   std::optional<Interval> against_first;
   Standing verdict = Standing::kOpen;  // over all entries of the race but the first methods'
   std::optional<Interval> held_out;    // at the end, where the objective has such samples
-  std::optional<Interval> staleness;   // ‖x - z‖², of methods that read stale weights, if asked for
+  std::optional<Interval> staleness;  // ‖x - z‖², of methods that read stale weights, if asked for
   // With a target: how many seeds came down to it; if all did, the ticks they took, and those over
   // what the first method took, as above.
   int reached = 0;

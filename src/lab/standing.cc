@@ -78,9 +78,7 @@ std::vector<Standing> JudgeAll(const std::vector<std::optional<Paired>>& compari
   return verdicts;
 }
 
-std::string ToText(Standing standing) {
-  return std::string(kNames[static_cast<size_t>(standing)]);
-}
+std::string ToText(Standing standing) { return std::string(kNames[static_cast<size_t>(standing)]); }
 
 std::optional<Standing> ParseStanding(std::string_view text) {
   for (size_t k = 0; k < kNames.size(); ++k) {

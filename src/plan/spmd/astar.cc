@@ -208,9 +208,9 @@ class AStar {
   Restriction open_;
   std::vector<StepOutcomes> outcomes_;
   std::vector<Column> columns_;
-  bool waits_ = true;       // something that may lead to a cheaper program
-  size_t lowest_ = 0;       // the column of the least promise
-  double unfit_ = kNever;   // the cheapest program that the limits let pass and that does not fit
+  bool waits_ = true;      // something that may lead to a cheaper program
+  size_t lowest_ = 0;      // the column of the least promise
+  double unfit_ = kNever;  // the cheapest program that the limits let pass and that does not fit
   AStarResult result_;
 };
 

@@ -83,10 +83,7 @@ SpmdSolver::Search SearchBy(const PlanOptions& options) {
 class SpmdPlanner {
  public:
   SpmdPlanner(const Planning& planning, const SpmdAim& aim)
-      : planning_(planning),
-        solver_(planning),
-        search_(SearchBy(planning.options)),
-        aim_(aim) {}
+      : planning_(planning), solver_(planning), search_(SearchBy(planning.options)), aim_(aim) {}
 
   Result<std::vector<SpmdCandidate>> Run() {
     const Cluster& cluster = *planning_.cluster;
