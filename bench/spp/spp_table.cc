@@ -5,8 +5,9 @@
 //                    [--simgrid | --no-simgrid] [--simgrid-devices N]
 //
 // prints the tables of docs/results-pipeline.md to standard output. --quick leaves out most cells,
-// --only all models but one, --devices all clusters of another size. Cells are appended to the kept file as they are made and not made
-// again; with --no-run there are only those. SimGrid is asked where it was built in, with
+// --only all models but one, --devices all clusters of another size. Cells are appended to the kept
+// file as they are made and not made again; with --no-run there are only those. SimGrid is asked
+// where it was built in, with
 // --simgrid-devices up to so many devices.
 
 #include <fmt/format.h>
