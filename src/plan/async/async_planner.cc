@@ -51,6 +51,10 @@ class Search {
           "--microbatches with --strategy async",
           "each microbatch is an update of its own; --versions 2bw has several per update");
     }
+    if (planning_.options.clip > 0) {
+      return Infeasible("async", "stages update without waiting for each other",
+                        "clipping needs all gradients at once; leave out --clip");
+    }
     Find();
     if (found_.empty() && planning_.options.deadline.passed()) return OutOfTime("async");
     if (found_.empty()) {

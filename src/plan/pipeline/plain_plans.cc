@@ -230,7 +230,8 @@ class PlainSearch {
                      [](const Option& a, const Option& b) { return a.bound < b.bound; });
     for (const Option& option : options_) {
       if (planning_.options.deadline.passed() || option.bound >= best_.seconds()) break;
-      if (option.work > 0 && work_ >= kStagesWork && std::isfinite(best_.seconds())) continue;
+      const bool enough = option.work > 0 && work_ + option.work > kStagesWork;
+      if (enough && std::isfinite(best_.seconds())) continue;
       work_ += option.work;
       HEDDLE_RETURN_IF_ERROR(option.attempt());
     }
@@ -243,7 +244,7 @@ class PlainSearch {
     int64_t work;  // of stages: microbatches by devices, and the ops that are lowered
     std::function<Status()> attempt;
   };
-  static constexpr int64_t kStagesWork = 3'000;
+  static constexpr int64_t kStagesWork = 10'000;
 
   void Add(double bound, int64_t work, std::function<Status()> attempt) {
     if (bound < best_.seconds()) options_.push_back({bound, work, std::move(attempt)});
@@ -269,6 +270,7 @@ class PlainSearch {
                         table_.TimesFor(1).Of(static_cast<int>(type), 0, table_.layers()).whole());
     }
     double bound = sample * static_cast<double>(m - 1) + std::max(sample, sums);
+    if (bound >= best_.seconds()) return bound;
     for (size_t d = 0; d < shares.size(); ++d) {
       const auto mine = static_cast<int64_t>(static_cast<double>(rows) * shares[d] / all);
       if (mine == 0) continue;
@@ -345,9 +347,19 @@ class PlainSearch {
     return least;
   }
 
+  // Where not all of them will be simulated the powers of two have to do.
+  std::set<int64_t> StageCounts(int64_t unit) const {
+    std::set<int64_t> all = ReachableCounts(planning_, unit);
+    int64_t work = 0;
+    for (const int64_t m : all) work += WorkOf(m);
+    if (work <= kStagesWork) return all;
+    const std::vector<int64_t> powers = MicrobatchCounts(planning_, unit);
+    return {powers.begin(), powers.end()};
+  }
+
   void AddStages() {
     const int stages = file_.stages();
-    for (const int64_t m : ReachableCounts(planning_, 1)) {
+    for (const int64_t m : StageCounts(1)) {
       const Candidate candidate = file_.CandidateFor(m, /*recompute=*/false);
       if (candidate.bound >= best_.seconds()) continue;
       const PipeShape shape = AloneShape(candidate, /*split=*/false);
@@ -382,7 +394,7 @@ class PlainSearch {
     constexpr int kChunks = 2;
     const int stages = std::min(table_.layers() / kChunks, planning_.cluster->device_count());
     if (stages < 1) return;
-    for (const int64_t m : ReachableCounts(planning_, stages)) {
+    for (const int64_t m : StageCounts(stages)) {
       const FileStages runs = FileStagesFor(planning_, m, stages, kChunks);
       Add(runs.bound, WorkOf(m), [this, runs, stages, m] {
         Plan plan = FileStagesPlan(planning_, strategy_, runs,
