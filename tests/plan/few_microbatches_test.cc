@@ -72,7 +72,7 @@ void ForEachProgram(int rounds, int seed, const Check& check) {
 
 TEST(FewMicrobatchesTest, TheTimeAndMemoryAreThoseOfAll) {
   int judged = 0;
-  ForEachProgram(12, 1, [&](const Planning& planning, const Plan& plan, double, const auto& what) {
+  ForEachProgram(6, 1, [&](const Planning& planning, const Plan& plan, double, const auto& what) {
     const Evaluation all = Evaluate(planning, plan, false).value();
     const Evaluation quick = EvaluateQuickly(planning, plan, Seconds{INFINITY}).value();
     judged += quick.program.microbatch_rows.size() < all.program.microbatch_rows.size() ? 1 : 0;
@@ -86,7 +86,7 @@ TEST(FewMicrobatchesTest, TheTimeAndMemoryAreThoseOfAll) {
           << what;
     }
   });
-  EXPECT_GT(judged, 20);
+  EXPECT_GT(judged, 10);
 }
 
 TEST(ScheduleBoundTest, NoSimulationTakesLess) {
@@ -102,7 +102,7 @@ TEST(ScheduleBoundTest, NoSimulationTakesLess) {
         flat += plan.spmd->mesh.size() == 1 ? 1 : 0;
         flat_tight += is_tight && plan.spmd->mesh.size() == 1 ? 1 : 0;
       });
-  EXPECT_GT(checked, 100);
+  EXPECT_GT(checked, 50);
   EXPECT_GT(tight, checked / 2);
   EXPECT_GT(flat_tight, flat * 8 / 10);
 }

@@ -69,7 +69,7 @@ class PartSearch {
                                  {tried.begin() + static_cast<std::ptrdiff_t>(k), tried.end()}));
     std::vector<int64_t> below_it;
     for (size_t other = k; other-- > 0;) {
-      if (!tried[other]) below_it.push_back(counts[other]);
+      if (!tried[other] && IsSmall(counts[other])) below_it.push_back(counts[other]);
     }
     return TryFaster(below_it);
   }
@@ -155,17 +155,18 @@ class PartSearch {
   }
 
   // More and more. Smaller microbatches need less memory and cost something each: where a doubling
-  // did not help no further one will; two, where memory still makes plans slower or programs are
-  // small. Small ones are all tried as long as memory does.
+  // did not help no further one will; of small programs, two, and all as long as memory makes plans
+  // slower. Where memory is plenty, large ones stay in one piece.
   Status Climb(const std::vector<int64_t>& counts, const std::vector<bool>& tried) {
     int in_vain = 0;
+    if (counts[0] == 1 && !squeezed_ && !IsSmall(1)) return Ok();
     for (size_t k = 0; k < counts.size() && !late(); ++k) {
       if (tried[k] || !MayBeFaster(counts[k])) continue;
       const double before = best_.seconds();
       HEDDLE_RETURN_IF_ERROR(Try(counts[k]));
       in_vain = best_.seconds() < before ? 0 : in_vain + 1;
       const bool small = IsSmall(counts[k]);
-      if (in_vain >= (small || squeezed_ ? 2 : 1) && !(small && squeezed_)) break;
+      if (in_vain >= (small ? 2 : 1) && !(small && squeezed_)) break;
     }
     return Ok();
   }
