@@ -73,8 +73,8 @@ TEST_F(ShareTest, EmulatedDevicesKeepModelledTime) {
   EXPECT_GT(json["deadlines"].get<int64_t>(), 0);
 }
 
-// Served jobs of few and short steps: starting up takes longer than all of them. By their whole time
-// the gain was 3; nothing is faster than two devices' worth.
+// Served jobs of few and short steps: starting up takes longer than all of them. By their whole
+// time the gain was 3; nothing is faster than two devices' worth.
 TEST_F(ShareTest, StartUpIsNoGain) {
   EXPECT_TRUE(WriteFile(folder_ / "cluster.toml", kShareCluster).ok());
   std::string text = "schema = \"heddle.jobs/1\"\ncluster = \"cluster.toml\"\n";
