@@ -169,12 +169,13 @@ std::string PlanText(const Plan& plan, const Graph& graph, const Throughput& thr
                            Counted(plan.search.candidates, "candidate", "candidates")),
                style);
   if (const auto& certificate = plan.search.certificate) {
-    out += Entry("program",
-                 fmt::format("costs {}, at least {:.4g}% of it is unavoidable on this mesh at these "
-                             "ratios, without overlap",
-                             ToText(Seconds{certificate->cost_seconds}),
-                             100 * certificate->bound_seconds / certificate->cost_seconds),
-                 style);
+    out +=
+        Entry("program",
+              fmt::format("costs {}, at least {:.4g}% of it is unavoidable on this mesh at these "
+                          "ratios, without overlap",
+                          ToText(Seconds{certificate->cost_seconds}),
+                          100 * certificate->bound_seconds / certificate->cost_seconds),
+              style);
   }
   for (const std::string& note : plan.search.notes) out += Entry("note", note, style);
   constexpr size_t kMostTried = 5;

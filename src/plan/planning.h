@@ -28,8 +28,8 @@ namespace heddle {
 // Where the replicas of LocalSGD are: one on each device, or all on every stage of one pipeline.
 enum class ReplicaPlace : uint8_t { kAny, kWhole, kPipelined };
 
-// How programs of one mesh are searched: the folded dynamic program, A* after it, or the former with
-// A* for the plan that is taken (docs/spmd.md).
+// How programs of one mesh are searched: the folded dynamic program, A* after it, or the former
+// with A* for the plan that is taken (docs/spmd.md).
 enum class SpmdSearch : uint8_t { kAuto, kFold, kAStar };
 inline constexpr std::string_view kSpmdSearchChoices = "auto, fold or astar";
 std::optional<SpmdSearch> ParseSpmdSearch(std::string_view name);

@@ -94,12 +94,14 @@ std::string CertificateSentence(const SearchCertificate& certificate) {
   const std::string cost = ToText(Seconds{certificate.cost_seconds});
   const std::string nearness =
       certificate.gap() < 1e-6
-          ? fmt::format("At these ratios no program on this mesh that fits costs less than this one, {}",
-                        cost)
-          : fmt::format("This program costs {}; at these ratios none on this mesh that fits costs "
-                        "less than {}, {:.2g}% below",
-                        cost, ToText(Seconds{certificate.bound_seconds}),
-                        100 * (1 - certificate.bound_seconds / certificate.cost_seconds));
+          ? fmt::format(
+                "At these ratios no program on this mesh that fits costs less than this one, {}",
+                cost)
+          : fmt::format(
+                "This program costs {}; at these ratios none on this mesh that fits costs "
+                "less than {}, {:.2g}% below",
+                cost, ToText(Seconds{certificate.bound_seconds}),
+                100 * (1 - certificate.bound_seconds / certificate.cost_seconds));
   return nearness + fmt::format(
                         " (A*, {} states), counting every op and exchange one after the other for "
                         "one microbatch; what is simulated overlaps, and may lie below.",

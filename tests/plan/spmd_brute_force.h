@@ -12,7 +12,7 @@ namespace heddle {
 
 // The least cost of having all of `wanted`, by making one layout after the other in every order.
 inline double TreeByTrying(const ConversionTable& table, LayoutSet have, LayoutSet wanted, int most,
-                    double limit) {
+                           double limit) {
   if ((wanted & ~have) == 0) return 0;
   if (most == 0) return kNever;
   double least = limit;

@@ -103,8 +103,7 @@ std::vector<int> ChoicesOf(const SpmdProblem& problem, const FrontierStep& step,
 }
 
 StepOutcomes::StepOutcomes(SpmdProblem& problem, const FrontierStep& step,
-                           const Restriction* restriction, bool prune,
-                           const MemoryLimits* limits)
+                           const Restriction* restriction, bool prune, const MemoryLimits* limits)
     : problem_(problem),
       step_(step),
       restriction_(restriction),

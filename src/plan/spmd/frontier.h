@@ -83,7 +83,7 @@ class StepOutcomes {
   const FrontierStep& step_;
   const Restriction* restriction_;
   bool prune_;
-  const MemoryLimits* limits_;  // may be null
+  const MemoryLimits* limits_;                                              // may be null
   std::vector<std::map<std::vector<FactId>, std::vector<Outcome>>> by_op_;  // facts of its Touches
   std::map<std::vector<FactId>, std::vector<Outcome>> outcomes_;
 };

@@ -83,8 +83,7 @@ void MemoryLimits::TakeActivations(SpmdProblem& problem) {
 std::vector<double> MemoryLimits::BytesOf(const std::vector<int>& choices) const {
   std::vector<double> bytes(room_.size(), 0);
   for (size_t k = 0; k < choices.size(); ++k) {
-    const std::vector<double>& more =
-        BytesOf(static_cast<int>(k), static_cast<size_t>(choices[k]));
+    const std::vector<double>& more = BytesOf(static_cast<int>(k), static_cast<size_t>(choices[k]));
     for (size_t kind = 0; kind < more.size(); ++kind) bytes[kind] += more[kind];
   }
   return bytes;

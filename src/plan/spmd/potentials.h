@@ -19,8 +19,8 @@
 // know about its layouts, and gives it away to those that are touched again later (earlier, on the
 // way back), to each an equal part of what is left; the bound never falls. This is sequential
 // reweighted message passing (Kolmogorov 2015) on the graph of ops and tensors, with the
-// handing-out of Tourani et al. 2018. It ends at or near the bound of the linear relaxation in which a
-// tensor's conversions are exact and ops and tensors must agree on each layout.
+// handing-out of Tourani et al. 2018. It ends at or near the bound of the linear relaxation in
+// which a tensor's conversions are exact and ops and tensors must agree on each layout.
 //
 // On the way, choices that no program below a known cost can have are excluded: their h is infinite
 // from then on, and everything gets faster.
@@ -76,9 +76,9 @@ class Potentials {
  private:
   struct OpTouch {
     int tensor = 0;
-    size_t level = 0;           // touches of the tensor before
-    std::vector<double> price;  // by slot
-    std::vector<int> open;      // slots that are not excluded
+    size_t level = 0;                         // touches of the tensor before
+    std::vector<double> price;                // by slot
+    std::vector<int> open;                    // slots that are not excluded
     const std::vector<int>* slots = nullptr;  // by choice
   };
   struct OpNode {
@@ -114,9 +114,9 @@ class Potentials {
   std::vector<TensorNode> tensors_;
   std::vector<std::vector<size_t>> levels_;  // by step and place: touches so far
   std::vector<double> byte_prices_;
-  std::vector<double> rest_;       // by step; one more
-  double upper_ = kNever;          //
-  double before_pass_ = -kNever;   // the bound
+  std::vector<double> rest_;                    // by step; one more
+  double upper_ = kNever;                       //
+  double before_pass_ = -kNever;                // the bound
   std::vector<std::vector<double>> marginals_;  // by touch of the op in hand
   // By step and place: u by fact, looked up once; negative infinity: not yet.
   std::vector<std::vector<std::vector<double>>> looked_up_;

@@ -105,8 +105,8 @@ struct TriedPlan {
   bool fits() const { return peak_bytes <= capacity_bytes; }
 };
 
-// How near an SPMD program is to the cheapest of its mesh and ratios that fits, in the additive cost
-// that programs are searched by: every op at the pace of its slowest device, every exchange by
+// How near an SPMD program is to the cheapest of its mesh and ratios that fits, in the additive
+// cost that programs are searched by: every op at the pace of its slowest device, every exchange by
 // itself. The time of one microbatch; what is simulated may be less than the bound, for there
 // exchanges overlap.
 struct SearchCertificate {

@@ -101,8 +101,7 @@ Violations CountViolations(AllStates& all, Potentials& potentials, size_t steps,
       ++found.states;
       found.above += h > to_go + rounding ? 1 : 0;
       for (const AllStates::Way& way : all.WaysFrom(k, state)) {
-        const double next =
-            k + 1 == steps ? 0 : factor * HeuristicOf(potentials, k + 1, way.to);
+        const double next = k + 1 == steps ? 0 : factor * HeuristicOf(potentials, k + 1, way.to);
         found.inconsistent += h > way.seconds + next + rounding ? 1 : 0;
       }
     }
@@ -153,8 +152,7 @@ TEST(AStarTest, AnyIncumbentLeadsToTheCheapest) {
   for (int round = 0; round < 10; ++round) {
     const Cluster cluster = ClusterOf(RandomCluster(random));
     const SpmdMesh mesh = MeshOf(random, cluster, round % 2 == 0, round % 3 == 0);
-    const Graph graph =
-        LinearModel(SizeOf(random), SizeOf(random), SizeOf(random), round % 2 == 0);
+    const Graph graph = LinearModel(SizeOf(random), SizeOf(random), SizeOf(random), round % 2 == 0);
     const OpCost cost(graph, nullptr);
     SpmdProblem problem(cost, cluster, mesh);
     const double cheapest = BruteForce(problem).Run();
@@ -255,7 +253,8 @@ TEST(TouchChainTest, MergedFactsCostNoMore) {
       };
       for (int round = 0; round < 20; ++round) {
         std::vector<size_t> slots;
-        for (const TouchChain::Touch& touch : exact.touches) slots.push_back(random() % touch.slots);
+        for (const TouchChain::Touch& touch : exact.touches)
+          slots.push_back(random() % touch.slots);
         EXPECT_LE(least_of(merged, slots), least_of(exact, slots) * (1 + kRounding) + 1e-15);
       }
     }
