@@ -458,7 +458,6 @@ constexpr Refusal kRefusals[] = {
     {"plan {p} --strategy async --every 4", "--every has no effect with --strategy async"},
     {"plan {p} --strategy dp --replicas whole", "it goes with --strategy local"},
     {"plan {p} --strategy 1f1b --search fold", "--search has no effect with --strategy 1f1b"},
-    {"plan {p} --strategy spmd --search dfs", "auto, fold or astar"},
     {"plan {p} --strategy 1f1b --goal step-time", "--goal has no effect with --strategy 1f1b"},
     {"plan {p} --strategy auto --evidence bound", "--evidence has no effect with --goal step-time"},
     {"plan {p} --strategy auto --goal time-to-loss --evidence bound --noise 1", "--evidence bound"},

@@ -87,8 +87,8 @@ class AStar {
     for (const FrontierStep& step : *steps_) {
       outcomes_.emplace_back(problem_, step, &open_, /*prune=*/true, options_.limits);
     }
-    columns_ = std::vector<Column>(steps_->size() + 1);
-    Column::State first;
+    columns_ = std::vector<StateColumn>(steps_->size() + 1);
+    StateColumn::State first;
     first.bytes.assign(options_.limits != nullptr ? options_.limits->kinds() : 0, 0);
     const double promise = PromiseOf(0, {}, first);
     columns_[0].Offer({}, std::move(first), promise);
@@ -100,7 +100,7 @@ class AStar {
     RaiseBound();
   }
 
-  double PromiseOf(size_t k, const Facts& facts, const Column::State& state) {
+  double PromiseOf(size_t k, const Facts& facts, const StateColumn::State& state) {
     if (k == steps_->size()) return state.seconds;
     double rest = 0;
     for (const auto& potentials : potentials_) {
@@ -124,7 +124,7 @@ class AStar {
 
   void ExpandSome(size_t k, int count) {
     for (int n = 0; n < count; ++n) {
-      const Column::Entry* top = columns_[k].Top();
+      const StateColumn::Entry* top = columns_[k].Top();
       if (top == nullptr || Hopeless(top->promise)) return;
       Expand(k, columns_[k].Take());
       ++result_.expanded;
@@ -133,7 +133,7 @@ class AStar {
 
   void Expand(size_t k, uint32_t number) {
     const FrontierStep& step = (*steps_)[k];
-    const Column::State& before = columns_[k].state(number);
+    const StateColumn::State& before = columns_[k].state(number);
     Facts touched;
     for (const int place : step.place) {
       touched.push_back(place < 0 ? FactTable::kNothing
@@ -145,8 +145,8 @@ class AStar {
         facts.push_back(from >= 0 ? (*before.facts)[static_cast<size_t>(from)]
                                   : outcome.facts[static_cast<size_t>(-1 - from)]);
       }
-      Column::State after{nullptr, before.seconds + outcome.seconds, before.bytes, number,
-                          outcome.choices};
+      StateColumn::State after{nullptr, before.seconds + outcome.seconds, before.bytes, number,
+                               outcome.choices};
       for (size_t kind = 0; kind < outcome.bytes.size(); ++kind) {
         after.bytes[kind] += outcome.bytes[kind];
       }
@@ -158,7 +158,7 @@ class AStar {
   }
 
   void TakePrograms() {
-    Column& last = columns_.back();
+    StateColumn& last = columns_.back();
     while (last.Top() != nullptr && !Hopeless(last.Top()->promise)) {
       std::vector<int> choices = Trace(last.Take());
       // Less than its label says if a state on the way was reached for less since.
@@ -174,7 +174,7 @@ class AStar {
   std::vector<int> Trace(uint32_t number) const {
     std::vector<int> found(problem_.ops().size());
     for (size_t k = steps_->size(); k > 0; --k) {
-      const Column::State& state = columns_[k].state(number);
+      const StateColumn::State& state = columns_[k].state(number);
       const FrontierStep& step = (*steps_)[k - 1];
       const std::vector<int> choices = ChoicesOf(problem_, step, state.choice);
       for (size_t j = 0; j < choices.size(); ++j) {
@@ -191,7 +191,7 @@ class AStar {
     double least = result_.best.seconds;
     waits_ = false;
     for (size_t k = 0; k < steps_->size(); ++k) {
-      const Column::Entry* top = columns_[k].Top();
+      const StateColumn::Entry* top = columns_[k].Top();
       if (top == nullptr || top->promise >= least) continue;
       least = top->promise;
       lowest_ = k;
@@ -207,7 +207,7 @@ class AStar {
   std::vector<std::vector<double>> least_bytes_;         // by step and kind
   Restriction open_;
   std::vector<StepOutcomes> outcomes_;
-  std::vector<Column> columns_;
+  std::vector<StateColumn> columns_;
   bool waits_ = true;      // something that may lead to a cheaper program
   size_t lowest_ = 0;      // the column of the least promise
   double unfit_ = kNever;  // the cheapest program that the limits let pass and that does not fit

@@ -7,20 +7,20 @@
 namespace heddle {
 namespace {
 
-bool NoWorse(const Column::State& a, const Column::State& b) {
+bool NoWorse(const StateColumn::State& a, const StateColumn::State& b) {
   return a.seconds <= b.seconds &&
          std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(), std::less_equal<>());
 }
 
 }  // namespace
 
-size_t Column::FactsHash::operator()(const Facts& facts) const {
+size_t StateColumn::FactsHash::operator()(const Facts& facts) const {
   size_t hash = 14695981039346656037ULL;
   for (const FactId fact : facts) hash = (hash ^ fact) * 1099511628211ULL;
   return hash;
 }
 
-void Column::Offer(Facts facts, State state, double promise) {
+void StateColumn::Offer(Facts facts, State state, double promise) {
   const auto [found, fresh] = labels_.try_emplace(std::move(facts));
   std::vector<uint32_t>& labels = found->second;
   if (std::any_of(labels.begin(), labels.end(),
@@ -39,12 +39,12 @@ void Column::Offer(Facts facts, State state, double promise) {
   queue_.push({promise, number});
 }
 
-const Column::Entry* Column::Top() {
+const StateColumn::Entry* StateColumn::Top() {
   while (!queue_.empty() && !states_[queue_.top().state].waits) queue_.pop();
   return queue_.empty() ? nullptr : &queue_.top();
 }
 
-uint32_t Column::Take() {
+uint32_t StateColumn::Take() {
   const uint32_t number = Top()->state;
   queue_.pop();
   states_[number].waits = false;

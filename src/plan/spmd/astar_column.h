@@ -1,4 +1,4 @@
-// Column: the states of A* after some steps, and the queue of those that wait.
+// StateColumn: the states of A* after some steps, and the queue of those that wait.
 //
 // States with the same facts are labels of each other: of two, the one that has more seconds and
 // more bytes than the other is dropped. Without bytes one is left.
@@ -16,7 +16,7 @@ namespace heddle {
 
 using Facts = std::vector<FactId>;
 
-class Column {
+class StateColumn {
  public:
   struct State {
     const Facts* facts = nullptr;

@@ -89,7 +89,7 @@ TEST(MemoryLimitsTest, BoundWhatReallyFits) {
     const MemoryLimits limits(problem);
     const auto fits = [&](const std::vector<int>& choices) {
       const bool really = ReallyFits(problem, choices);
-      if (really) EXPECT_TRUE(limits.Fits(limits.BytesOf(choices)));
+      EXPECT_TRUE(!really || limits.Fits(limits.BytesOf(choices)));
       return really;
     };
     const double cheapest = BruteForce(problem, fits).Run();
