@@ -13,7 +13,7 @@ namespace {
 
 // Messages of a chain under way at a time, each way: enough that a hop never waits for word that a
 // piece has arrived. Others go in rounds, one message each way.
-constexpr size_t kPiecesUnderWay = 16;
+constexpr size_t kPiecesUnderWay = 4;
 
 void Copy(const std::byte* from, std::byte* to, size_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
