@@ -43,7 +43,7 @@ TEST(RandomizedTest, RandomizedPipeDreamAsWritten) {
   for (const char* name : {"rpd-maximal", "rpd-zero", "rpd"}) {
     const Ground ground(SmallLogistic(), {.stages = 3}, 0.2);
     const Ground quiet(SmallLogistic(), {.stages = 3}, 0);
-    const auto blocks = SplitBlocks(11, 3);  // 3, 4 and 4 elements
+    const auto blocks = SplitBlocks(11, 3);       // 3, 4 and 4 elements
     const RandomStream chance(kSeed, "lab.rpd");  // a word for the choice, three for the ages
     std::vector<std::vector<double>> x = {ground.objective->Start(kSeed)};
     for (uint64_t k = 0; k < static_cast<uint64_t>(ground.schedule.updates); ++k) {
