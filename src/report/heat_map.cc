@@ -18,7 +18,7 @@ constexpr std::array<Colour, 4> kColours = {
     {{0x00, 0x72, 0xB2}, {0xE6, 0x9F, 0x00}, {0x00, 0x9E, 0x73}, {0xCC, 0x79, 0xA7}}};
 constexpr Colour kNone = {0xE4, 0xE4, 0xE4};
 
-constexpr double kCellWidth = 74, kCellHeight = 36;
+constexpr double kCellWidth = 92, kCellHeight = 36;
 constexpr double kLeft = 52, kGap = 18, kTop = 30, kBottom = 40;  // around a panel's cells
 constexpr double kHead = 66, kNoteRow = 17, kMargin = 12;
 

@@ -53,7 +53,8 @@ TEST(MapTest, CellsAreRaces) {
 
 // Somebody is always in front; who is there alone is ahead of both others.
 TEST(MapTest, FrontsFollowFromPairs) {
-  for (const MapCell& cell : RunMap(SmallMap()).value().cells) {
+  const Map map = RunMap(SmallMap()).value();
+  for (const MapCell& cell : map.cells) {
     ASSERT_FALSE(cell.front.empty());
     if (cell.front == std::vector<std::string>{"local"}) {
       EXPECT_TRUE(cell.local_to_pd.standing == Standing::kAhead ||
@@ -87,7 +88,8 @@ TEST(MapTest, OneLocalStepIsAFlush) {
   MapOptions options = SmallMap();
   options.noises = {0};
   options.everys = {1};
-  for (const MapCell& cell : RunMap(options).value().cells) {
+  const Map map = RunMap(options).value();
+  for (const MapCell& cell : map.cells) {
     if (cell.flush != "gpipe" || !cell.local_to_flush.paired) continue;
     EXPECT_NEAR(cell.local_to_flush.paired->ratio.mean, 1, 0.02);
   }

@@ -150,7 +150,8 @@ TEST(RaceTest, PowersOfTwo) {
   RaceOptions options = SmallRace();
   options.powers_of_two = true;
   options.refine = 0;
-  for (const RaceEntry& entry : RunRace(objective, options).value().entries) {
+  const Race race = RunRace(objective, options).value();
+  for (const RaceEntry& entry : race.entries) {
     EXPECT_EQ(std::log2(entry.step_size), std::round(std::log2(entry.step_size)));
   }
 }

@@ -43,20 +43,23 @@ TEST(RandomizedTest, RandomizedPipeDreamAsWritten) {
   for (const char* name : {"rpd-maximal", "rpd-zero", "rpd"}) {
     const Ground ground(SmallLogistic(), {.stages = 3}, 0.2);
     const Ground quiet(SmallLogistic(), {.stages = 3}, 0);
-    const auto blocks = SplitBlocks(11, 3);  // 3, 4 and 4 elements
-    const RandomStream choice(kSeed, "lab.rpd.block"), delays(kSeed, "lab.rpd.delay");
+    const auto blocks = SplitBlocks(11, 3);       // 3, 4 and 4 elements
+    const RandomStream chance(kSeed, "lab.rpd");  // a word for the choice, three for the ages
     std::vector<std::vector<double>> x = {ground.objective->Start(kSeed)};
     for (uint64_t k = 0; k < static_cast<uint64_t>(ground.schedule.updates); ++k) {
       const uint64_t most = std::min<uint64_t>(7, k);
       std::vector<double> z;
+      const auto words = chance.Words(k);
+      const size_t chosen = (uint64_t{words[0]} * 3) >> 32;
       for (size_t j = 0; j < 3; ++j) {
         const std::string mode = name;
-        const uint64_t uniform = (uint64_t{delays.Words(k)[j]} * (most + 1)) >> 32;
+        const uint64_t word = words[1 + (j + 4 - chosen) % 3];  // the one before it is first
+        const uint64_t uniform = (word * (most + 1)) >> 32;
         const uint64_t delay = mode == "rpd" ? uniform : mode == "rpd-maximal" ? most : 0;
         const std::vector<double>& then = x[k - delay];
         z.insert(z.end(), then.begin() + blocks[j].begin, then.begin() + blocks[j].end);
       }
-      const Block& block = blocks[choice.Below(k, 3)];
+      const Block& block = blocks[chosen];
       const auto gradient = quiet.BlockGradient(z, block, 0);
       std::vector<double> next = x.back();
       for (size_t e = 0; e < gradient.size(); ++e) {
