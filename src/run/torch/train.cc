@@ -21,6 +21,7 @@
 #include "run/torch/gathered_values.h"
 #include "run/torch/resumed_values.h"
 #include "run/torch/stored_tensors.h"
+#include "run/torch/training_orders.h"
 
 namespace heddle {
 namespace {
@@ -37,25 +38,6 @@ double Median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
-
-// What the first rank tells the others to do next.
-struct Order {
-  int64_t steps = 0;
-  double dilation = 0;  // of an emulation; 0: not paced yet
-  bool evaluate = false;
-  bool save = false;
-  bool end = false;
-  bool interrupted = false;
-  bool bad = false;  // something was not finite: find out what was first, and end
-  NotFinite what;
-};
-
-// What a rank tells the first one after each part, beside its losses.
-struct PartNote {
-  bool asked_to_stop = false;
-  bool bad = false;
-  NotFinite what;
-};
 
 class RankTrainer {
  public:
@@ -83,7 +65,7 @@ class RankTrainer {
   Result<RunResult> Run() {
     HEDDLE_RETURN_IF_ERROR(Prepare());
     while (true) {
-      const Order order = NextOrder();
+      const TrainingOrder order = NextOrder();
       if (order.bad) return EndBadly(Earliest(order.what));
       if (order.steps > 0) HEDDLE_RETURN_IF_ERROR(RunPart(order.steps));
       if (order.evaluate) HEDDLE_RETURN_IF_ERROR(Evaluate());
@@ -206,8 +188,8 @@ class RankTrainer {
 
   // Steps are ordered in parts that take about half a second: rarely enough not to cost anything,
   // and often enough to show progress and to stop when asked.
-  Order NextOrder() {
-    Order order;
+  TrainingOrder NextOrder() {
+    TrainingOrder order;
     if (messages_.is_first()) {
       order.bad = bad_.has_value();
       order.what = bad_.value_or(NotFinite{});
@@ -242,7 +224,8 @@ class RankTrainer {
     }
     // Nobody computes between two orders: the pace may change.
     if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
-    order = FromBytes<Order>(messages_.FromFirst(ToBytes(std::vector<Order>{order})))[0];
+    order = FromBytes<TrainingOrder>(
+        messages_.FromFirst(ToBytes(std::vector<TrainingOrder>{order})))[0];
     // Another process has an emulation of its own.
     if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
     outcome_.interrupted = order.interrupted;
