@@ -20,6 +20,7 @@
 #include "lab/methods.h"
 #include "lab/problems.h"
 #include "lab/race.h"
+#include "report/text_width.h"
 
 namespace heddle {
 namespace {
@@ -68,7 +69,7 @@ std::string FewRounds(const RaceOptions& options, const Race& race) {
   if (worst == nullptr) return "";
   return fmt::format(
       "warning: only {} whole rounds of {} on {} stages in {} ticks; below {} the last one, which "
-      "may be cut anywhere, weighs too much: give more --ticks\n",
+      "may be cut anywhere, weighs too much: give more --ticks",
       worst->rounds, worst->method, worst->stages, options.trial.ticks, kFewRounds);
 }
 
@@ -153,7 +154,9 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   Result<Race> ran = RunRace(objective_of, options);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Race race, std::move(ran));
-  fmt::print(stderr, "{}", FewRounds(options, race));
+  if (const std::string few = FewRounds(options, race); !few.empty()) {
+    fmt::print(stderr, "{}", Wrapped(few, terminal.width));
+  }
   if (!flags.plot.empty()) {
     const LineChart chart = RaceChart(flags.objective, objective, options, race);
     const std::string drawn = flags.plot.ends_with(".svg") ? SvgOf(chart) : HtmlOf(chart);
