@@ -21,6 +21,7 @@
 #include "lab/methods.h"
 #include "lab/problems.h"
 #include "lab/race_json.h"
+#include "report/text_width.h"
 
 namespace heddle {
 namespace {
@@ -69,9 +70,10 @@ std::string FewRounds(const RaceOptions& options, const Race& race) {
   if (worst == nullptr) return "";
   return fmt::format(
       "warning: only {} whole rounds of {} on {} stages in {} ticks; below {} the last one, which "
-      "may be cut anywhere, weighs too much: give more --ticks\n",
+      "may be cut anywhere, weighs too much: give more --ticks",
       worst->rounds, worst->method, worst->stages, options.trial.ticks, kFewRounds);
 }
+
 constexpr std::string_view kPlanPrefix = "plan:";
 
 bool OnPlan(const Flags& flags) { return flags.objective.starts_with(kPlanPrefix); }
@@ -189,7 +191,9 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   terminal.EndProgress();
   HEDDLE_ASSIGN(const RunRaceResult result, std::move(ran));
   const auto& [subject, race] = result;
-  fmt::print(stderr, "{}", FewRounds(options, race));
+  if (const std::string few = FewRounds(options, race); !few.empty()) {
+    fmt::print(stderr, "{}", Wrapped(few, terminal.width));
+  }
   if (!flags.plot.empty()) {
     const LineChart chart = RaceChart(subject, options, race);
     const std::string drawn = flags.plot.ends_with(".svg") ? SvgOf(chart) : HtmlOf(chart);
