@@ -156,10 +156,14 @@ class PartSearch {
 
   // More and more. Smaller microbatches need less memory and cost something each: where a doubling
   // did not help no further one will; of small programs, two, and all as long as memory makes plans
-  // slower. Where memory is plenty, large ones stay in one piece.
+  // slower. Where memory is plenty a large one is searched in parts only if it is faster in two as
+  // it is.
   Status Climb(const std::vector<int64_t>& counts, const std::vector<bool>& tried) {
     int in_vain = 0;
-    if (counts[0] == 1 && !squeezed_ && !IsSmall(1)) return Ok();
+    if (counts[0] == 1 && counts.size() > 1 && !squeezed_ && !IsTiny()) {
+      HEDDLE_ASSIGN(const bool faster, FasterInParts(counts[1]));
+      if (!faster) return Ok();
+    }
     for (size_t k = 0; k < counts.size() && !late(); ++k) {
       if (tried[k] || !MayBeFaster(counts[k])) continue;
       const double before = best_.seconds();
@@ -171,11 +175,27 @@ class PartSearch {
     return Ok();
   }
 
-  // A program has every op of every microbatch.
-  bool IsSmall(int64_t count) const {
-    constexpr int64_t kSmall = 100'000;
-    return count * std::ssize(planning_.graph.ops()) * planning_.cluster->device_count() <= kSmall;
+  // The best program, the batch in so many parts.
+  Result<bool> FasterInParts(int64_t count) {
+    if (!best_.plan() || !best_.plan()->spmd) return false;
+    Plan plan = *best_.plan();
+    plan.microbatches = count;
+    Plan each = plan;
+    each.spmd->converts_each = true;
+    const std::string how = fmt::format("the best of one part, {} microbatches", count);
+    HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
+                  best_.TryAll({std::move(plan), std::move(each)},
+                               {how, how + ", gradients exchanged after each"}));
+    return std::any_of(outcomes.begin(), outcomes.end(),
+                       [](Best::Outcome outcome) { return outcome == Best::Outcome::kFastest; });
   }
+
+  // A program has every op of every microbatch, on every device.
+  int64_t OpsOf(int64_t count) const {
+    return count * std::ssize(planning_.graph.ops()) * planning_.cluster->device_count();
+  }
+  bool IsSmall(int64_t count) const { return OpsOf(count) <= 100'000; }
+  bool IsTiny() const { return OpsOf(1) <= 10'000; }
 
   // The part of all devices' memory that any program needs.
   double FillOf(int64_t count) const {

@@ -91,7 +91,7 @@ TEST(Zero, DividesSamplesAndStoresPartsOfWeights) {
 // The other way: parts inside each node, every node with all of them.
 TEST(Zero, TriesPartsInsideNodesToo) {
   const Case one(kWide, 512, {.nodes = 2, .devices = 4, .slower = 2});
-  const auto found = PlanFamily(one.planning(), SpmdFamily::kZero, "zero");
+  const auto found = PlanFamily(one.planning(), {}, SpmdFamily::kZero, "zero");
   ASSERT_TRUE(found.ok()) << found.error().ToString();
   ASSERT_EQ(found.value().size(), 2U);
   EXPECT_EQ(found.value()[0].plan.mesh.size(), 1U);
