@@ -48,12 +48,12 @@ Plan TwoStages() {
   plan.pipelines.push_back({{Stage({{0, 3}}, {"a:0", "a:1"}, {3, 1}, "F (F B)*3 B"),
                              Stage({{4, 5}}, {"a:2"}, {1}, "(F B)*4")}});
   plan.pipelines[0].stages[1].recompute = true;
-  plan.estimate = {0.25, 0.125, 1e-3, {{"a:0", 1000, 16LL << 30}}};
-  plan.search = {
-      1.5,
-      42,
-      {"tried 42 plans", "with \"quotes\" and é"},
-      {{"even ratios", 0.25, 0.2, "a:1", 1000, 2000}, {"others", 0.3, 0.1, "a:0", 7, 8}}};
+  plan.estimate = {0.25, 0.125, 1e-3, 0, {{"a:0", 1000, 16LL << 30}}};
+  plan.search = {1.5,
+                 42,
+                 {"tried 42 plans", "with \"quotes\" and é"},
+                 {{"even ratios", 0.25, 0.2, "a:1", 1000, 2000}, {"others", 0.3, 0.1, "a:0", 7, 8}},
+                 SearchCertificate{"astar", 0.4, 0.3, 17}};
   return plan;
 }
 
