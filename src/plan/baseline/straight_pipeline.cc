@@ -62,6 +62,10 @@ class Program {
     NodeCounts used_before;  // by the stages before
     NodeCounts devices;      // of the last stage
   };
+  struct Way {
+    NodeCounts devices;
+    NodeCounts used_after;
+  };
   using Places = std::map<NodeCounts, Cell>;  // by devices in use
   using Layer = std::vector<Places>;          // by state
 
@@ -80,22 +84,25 @@ class Program {
   }
 
   void Extend(const NodeCounts& used, const Cell& cell, int k, double seconds, Places& places) {
-    for (const NodeCounts& way : Ways(used)) {
-      const double transfer =
-          DappleTransfer(input_.network, cell.devices, way, 2 * (*input_.states)[k].crossing_bytes);
-      const double pivot = std::max({cell.pivot, seconds, transfer});
-      if (pivot > limit_) continue;
-      Cell& known = places[Plus(used, way)];
-      if (pivot < known.pivot) known = {pivot, k, used, way};
+    const double before_transfer = std::max(cell.pivot, seconds);
+    for (const Way& way : Ways(used)) {
+      const auto known = places.find(way.used_after);
+      if (known != places.end() && before_transfer >= known->second.pivot) continue;
+      const double transfer = DappleTransfer(input_.network, cell.devices, way.devices,
+                                             2 * (*input_.states)[k].crossing_bytes);
+      const double pivot = std::max(before_transfer, transfer);
+      if (pivot > limit_ || (known != places.end() && pivot >= known->second.pivot)) continue;
+      places[way.used_after] = {pivot, k, used, way.devices};
     }
   }
 
-  const std::vector<NodeCounts>& Ways(const NodeCounts& used) {
+  const std::vector<Way>& Ways(const NodeCounts& used) {
     const auto [found, fresh] = ways_.try_emplace(used);
     if (fresh) {
-      found->second = one_way_ ? PlaceNext(input_.nodes, used, each_)
-                               : PlaceOneByOne(input_.nodes, used, each_);
-      if (one_way_) found->second.resize(1);
+      std::vector<NodeCounts> ways = one_way_ ? PlaceNext(input_.nodes, used, each_)
+                                              : PlaceOneByOne(input_.nodes, used, each_);
+      if (one_way_) ways.resize(1);
+      for (NodeCounts& way : ways) found->second.push_back({way, Plus(used, way)});
     }
     return found->second;
   }
@@ -105,7 +112,7 @@ class Program {
   bool one_way_;
   double limit_;
   std::vector<Layer> layers_;  // by number of stages, from 1
-  std::map<NodeCounts, std::vector<NodeCounts>> ways_;
+  std::map<NodeCounts, std::vector<Way>> ways_;
 };
 
 }  // namespace
