@@ -23,8 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto plan = heddle::ParsePlan(text, "fuzz");
   if (!plan.ok() || ItemsOf(plan.value()) > 10000) return 0;  // long orders only cost time
   int layers = 0;
-  for (const auto& stage : plan.value().pipelines[0].stages) {
-    for (const heddle::LayerRun& run : stage.chunks) layers = std::max(layers, run.last + 1);
+  for (const auto& pipeline : plan.value().pipelines) {
+    for (const auto& stage : pipeline.stages) {
+      for (const heddle::LayerRun& run : stage.chunks) layers = std::max(layers, run.last + 1);
+    }
   }
   (void)heddle::ValidatePlan(plan.value(), layers, "fuzz");
   const std::string written = heddle::PlanToJson(plan.value()).dump();

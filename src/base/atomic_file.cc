@@ -45,8 +45,12 @@ std::string RoomHint(const std::string& path, int64_t bytes) {
 }
 
 std::string RemedyOf(int code, const std::string& path, int64_t bytes) {
+  if (code == EFBIG) return "files may not be that large here: raise ulimit -f; what was there before is untouched";
   if (IsLackOfRoom(code)) return RoomHint(path, bytes);
   switch (code) {
+    case EMFILE:
+    case ENFILE:
+      return "too many files are open: raise ulimit -n";
     case ENOENT:
       if (bytes < 0) return "check the path";
       return fmt::format("create the directory {} first, or check the path", DirectoryOf(path));

@@ -8,31 +8,57 @@
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "base/units.h"
 
 namespace heddle {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;
+Error TooLarge(const std::string& path, size_t most_bytes) {
+  return BadInput(path, "larger than " + ToText(Bytes{static_cast<int64_t>(most_bytes)}),
+                  "is this the right file?");
+}
 
-}  // namespace
-
-Result<std::string> ReadFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return SystemError(path, "open");
+// Closes the file.
+Result<std::string> ReadAll(int fd, const std::string& path, size_t most_bytes) {
   std::string contents;
+  struct stat info {};
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+      info.st_size > static_cast<off_t>(most_bytes)) {
+    ::close(fd);
+    return TooLarge(path, most_bytes);
+  }
   char block[65536];
   ssize_t count = 0;
   while ((count = ::read(fd, block, sizeof block)) > 0) {
     contents.append(block, static_cast<size_t>(count));
-    if (contents.size() > kMostBytes) {
+    if (contents.size() > most_bytes) {
       ::close(fd);
-      return BadInput(path, "larger than 1 GiB", "is this the right file?");
+      return TooLarge(path, most_bytes);
     }
   }
   const Status status = count < 0 ? Status(SystemError(path, "read")) : Ok();
   ::close(fd);
   HEDDLE_RETURN_IF_ERROR(status);
   return contents;
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::string& path, size_t most_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SystemError(path, "open");
+  return ReadAll(fd, path, most_bytes);
+}
+
+Result<std::string> ReadRegularFile(const std::string& path, size_t most_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return SystemError(path, "open");
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return BadInput(path, "is not a plain file", "write it as one");
+  }
+  return ReadAll(fd, path, most_bytes);
 }
 
 Status WriteFile(const std::string& path, const std::string& contents) {

@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,7 +28,45 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// The code of a character of two or three bytes in UTF-8 that steers a terminal; 0: none.
+uint32_t SteeringCode(std::string_view text) {
+  const auto byte = [&](size_t k) { return k < text.size() ? uint8_t(text[k]) : uint8_t{0}; };
+  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) <= 0x9f) return byte(1);
+  if (byte(0) != 0xe2 || (byte(2) & 0xc0) != 0x80) return 0;
+  const uint32_t code = 0x2000U | uint32_t(byte(1) & 0x3f) << 6 | uint32_t(byte(2) & 0x3f);
+  const bool turns = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return turns ? code : 0;
+}
+
 }  // namespace
+
+bool IsPlainName(std::string_view name) {
+  constexpr size_t kLongest = 64;
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !name.empty() && name.size() <= kLongest && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), plain);
+}
+
+std::string Printable(std::string_view text, std::string_view kept) {
+  std::string out;
+  while (!text.empty()) {
+    const auto first = uint8_t(text[0]);
+    size_t bytes = 1;
+    if ((first < 0x20 || first == 0x7f) && kept.find(text[0]) == std::string_view::npos) {
+      out += fmt::format("\\x{:02x}", first);
+    } else if (const uint32_t code = SteeringCode(text)) {
+      bytes = code < 0x100 ? 2 : 3;
+      out += fmt::format("\\u{:04x}", code);
+    } else {
+      out += text[0];
+    }
+    text.remove_prefix(bytes);
+  }
+  return out;
+}
 
 std::vector<std::string_view> SplitWords(std::string_view text) {
   std::vector<std::string_view> words;

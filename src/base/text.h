@@ -24,6 +24,15 @@ std::optional<int64_t> ParseInteger(std::string_view text);
 // The whole text as a finite decimal number ("3", "+.5", "-1e-3"), or nothing.
 std::optional<double> ParseReal(std::string_view text);
 
+// Letters, digits, -, _ and ., at most 64 and not beginning with a dot: safe as part of a path.
+bool IsPlainName(std::string_view name);
+inline constexpr const char* kPlainName =
+    "1 to 64 letters, digits, -, _ and ., not beginning with a dot";
+
+// What a terminal would obey instead of showing, control characters and changes of direction, as
+// \x1b or \u202e. Those in `kept` stay.
+std::string Printable(std::string_view text, std::string_view kept = "");
+
 // Digits in groups of three, for people: 1115394 -> "1,115,394".
 std::string GroupDigits(int64_t number);
 

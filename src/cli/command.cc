@@ -24,7 +24,7 @@ void Terminal::PrintJson(const Json& value) const {
 }
 
 void Terminal::Print(const std::string& text) const {
-  PrintData(ForTerminal(text, {width, charset}));
+  PrintData(ForTerminal(text, {width, charset, colour}));
 }
 
 void Terminal::PrintError(const std::string& text) const {
@@ -46,7 +46,7 @@ Status Terminal::Flush() const {
 
 void Terminal::Progress(const std::string& text) const {
   if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r\033[K%s", InCharset(text, charset).c_str());
+  std::fprintf(stderr, "\r\033[K%s", InCharset(Printable(text), charset).c_str());
   std::fflush(stderr);
 }
 

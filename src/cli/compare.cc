@@ -182,7 +182,7 @@ class RowWatch {
     waiting_.push_back(LineOf(RowOf(one)));
     if (SecondsSince(start_) < patience_) return;
     terminal_.EndProgress();
-    for (const std::string& line : waiting_) std::fprintf(stderr, "%s\n", line.c_str());
+    for (const std::string& line : waiting_) terminal_.PrintError(line + "\n");
     waiting_.clear();
   }
 

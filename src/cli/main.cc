@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -104,6 +105,7 @@ Status Parse(CLI::App& app, const Commands& commands, int argc, char** argv, std
 
 int Main(int argc, char** argv) {
   HoldStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of whoever writes it
   CLI::App app(
       "heddle plans, simulates, runs and proves distributed training of deep networks on mixed "
       "clusters.",

@@ -78,6 +78,7 @@ constexpr OptionRule kRules[] = {
     {"share", "--emulate", "--run"},
     {"share", "--shaped", "--run no --emulate"},
     {"share", "--dilate", "--run --emulate | --run --shaped"},
+    {"share", "--silent-after", "--run"},
     {"share", "--no-serial", "--run"},
     {"share", "--together", "--run"},
     {"share", "--one-group", "--run"},

@@ -7,11 +7,13 @@
 #include <memory>
 #include <numeric>
 
+#include "base/directory_claim.h"
 #include "base/file.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
 #include "run/share/share_config.h"
 #include "run/share/share_mail.h"
+#include "run/store/run_directory.h"
 
 namespace heddle {
 namespace {
@@ -56,7 +58,26 @@ std::vector<Seconds> PredictionFor(const ShareInputs& inputs, const std::vector<
   return steps.ok() ? steps.value() : std::vector<Seconds>();
 }
 
-std::string NewDirectory() { return fmt::format("runs/share-{}", std::time(nullptr)); }
+// A directory of its own: what is there already belongs to somebody.
+Result<DirectoryClaim> ClaimNew(const std::string& directory) {
+  namespace fs = std::filesystem;
+  HEDDLE_RETURN_IF_ERROR(MakeDirectories(directory));
+  if (DirectoryClaim::IsTaken(directory)) return DirectoryClaim::Take(directory);
+  std::error_code failed;
+  for (fs::directory_iterator it(directory, failed), end; !failed && it != end;
+       it.increment(failed)) {
+    return BadInput(directory,
+                    fmt::format("is not empty: there is {}", it->path().filename().string()),
+                    "choose another --dir, or remove this one");
+  }
+  return DirectoryClaim::Take(directory);
+}
+
+Result<std::string> NewDirectory() {
+  HEDDLE_ASSIGN(const RunDirectory made,
+                RunDirectory::CreateNamed("runs", "share", std::time(nullptr)));
+  return made.path();
+}
 
 }  // namespace
 
@@ -85,6 +106,11 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
       ->add_option("--dtype", flags.dtype,
                    "With --run: fp32 or fp64, to train in; needed for plans in bf16 or fp16")
       ->check(OneOf({"fp32", "fp64"}));
+  command
+      ->add_option("--silent-after", flags.silence,
+                   "With --run: seconds without a sign of life after which a process has stopped")
+      ->check(Above(0))
+      ->capture_default_str();
   command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
   command->add_option("--attach", flags.attach,
                       "This job of the file joins the share that runs in --dir");
@@ -93,11 +119,12 @@ void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
 Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRunFlags& flags,
                 const Terminal& terminal) {
   ShareConfig config;
-  config.directory = flags.directory.empty() ? NewDirectory() : flags.directory;
-  if (std::filesystem::exists(config.directory + "/share.json")) {
-    return BadInput(config.directory, "a share runs there, or was ended by force",
-                    "choose another --dir, or remove its share.json");
+  config.directory = flags.directory;
+  if (config.directory.empty()) {
+    HEDDLE_ASSIGN(config.directory, NewDirectory());
   }
+  HEDDLE_ASSIGN(const DirectoryClaim claim, ClaimNew(config.directory));
+  config.claim = claim.KeepOnExec();
   config.order = ParseTurnOrder(flags.order).value_or(inputs.file.share.order);
   config.manner = flags.together ? ShareManner::kTogether : ShareManner::kTurns;
   config.switch_cost = inputs.file.share.switch_cost;
@@ -105,6 +132,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
   config.emulate = flags.emulate || flags.shaped;
   config.shaped = flags.shaped ? 1 : 0;
   config.dilate = flags.dilate;
+  config.silence = flags.silence;
   config.lease = inputs.file.share.lease.value;
   for (const std::vector<size_t>& group : GroupsOf(inputs, plan, flags)) {
     config.groups.emplace_back();
@@ -126,6 +154,7 @@ Status AttachToShare(const ShareInputs& inputs, const ShareRunFlags& flags,
                      const Terminal& terminal) {
   for (const PlannedJob& job : inputs.jobs) {
     if (job.spec.name != flags.attach) continue;
+    HEDDLE_RETURN_IF_ERROR(CanAttach(flags.directory, flags.attach));
     HEDDLE_ASSIGN(const ShareJobConfig config,
                   ConfigOf(job, inputs.file.profile, flags.directory, flags.dtype));
     HEDDLE_ASSIGN(const Json outcome, AttachJob(flags.directory, config));

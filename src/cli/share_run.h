@@ -16,7 +16,8 @@ struct ShareRunFlags {
   bool together = false;
   bool one_group = false;  // all jobs at once, whatever the plan thinks of it
   double dilate = 0;
-  std::string order;  // instead of the file's
+  double silence = 1.5;  // seconds
+  std::string order;     // instead of the file's
   std::string dtype;
   std::string directory;
   std::string attach;  // a job of the file joins the share that runs in `directory`

@@ -69,21 +69,31 @@ Result<std::string> OutputOfWorker(std::vector<std::string> words,
                                    const std::function<bool(const std::string& line)>& takes) {
   HEDDLE_ASSIGN(const std::string worker, FindWorker());
   int ends[2];
-  if (pipe(ends) != 0) return Error{ErrorKind::kInternal, worker, std::strerror(errno), ""};
+  const auto cannot_start = [&] {
+    return Error{ErrorKind::kRunFailed, worker,
+                 std::string("cannot be started: ") + std::strerror(errno),
+                 "are more processes and open files allowed (ulimit -u, ulimit -n)?"};
+  };
+  if (pipe2(ends, O_CLOEXEC) != 0) return cannot_start();
   const pid_t child = fork();
+  if (child < 0) {
+    const Error error = cannot_start();
+    close(ends[0]);
+    close(ends[1]);
+    return error;
+  }
   if (child == 0) {
     dup2(ends[1], STDOUT_FILENO);
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
-    close(ends[0]);
     Become(worker, std::move(words));
     _exit(static_cast<int>(ErrorKind::kInternal));
   }
   close(ends[1]);
   std::string output = ReadLines(ends[0], takes);
   close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
+  int status = -1;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
   return WhyItFailed(worker, output);
 }

@@ -165,7 +165,7 @@ Result<Cluster> ParseClusterToml(const std::string& text, const std::string& fil
 }
 
 Result<Cluster> LoadCluster(const std::string& path) {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   if (!IsJsonFile(path)) return ParseClusterToml(text, path);
   HEDDLE_ASSIGN(const Json json, ParseJson(text, path));
   return ClusterFromJson(json, path);

@@ -112,7 +112,7 @@ Result<Profile> ParseProfile(const std::string& text, const std::string& file) {
 }
 
 Result<Profile> LoadProfile(const std::string& path) {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   return ParseProfile(text, path);
 }
 

@@ -229,7 +229,7 @@ Result<LayerProfile> ParseLayerProfile(std::string_view text, const std::string&
 }
 
 Result<LayerProfile> LoadLayerProfile(const std::string& path) {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   return ParseLayerProfile(text, path);
 }
 

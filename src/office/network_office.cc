@@ -219,7 +219,10 @@ Result<OfficeProcess> OfficeProcess::Start(const FlowDesk& desk, const Board& bo
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_TIMERSLACK, 1);
   NetworkOffice office(desk, board, cluster, options);
-  while (getppid() == parent) office.Work(BoardNow() + kLookAround);
+  while (getppid() == parent) {
+    desk.Beat();
+    office.Work(BoardNow() + kLookAround);
+  }
   _exit(static_cast<int>(ErrorKind::kRunFailed));
 }
 

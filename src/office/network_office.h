@@ -102,6 +102,7 @@ class OfficeProcess {
   OfficeProcess& operator=(OfficeProcess&&) = delete;
 
   bool Lives();
+  pid_t pid() const { return pid_; }
 
  private:
   explicit OfficeProcess(pid_t pid) : pid_(pid) {}

@@ -70,8 +70,22 @@ constexpr auto kStandIns = std::to_array<std::pair<std::string_view, std::string
 // An escape sequence at the start of the text, of colours; how long it is.
 size_t EscapeLength(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
-  const size_t end = text.find('m');
-  return end == std::string_view::npos ? 0 : end + 1;
+  const size_t end = text.find_first_not_of("0123456789;", 2);
+  return end == std::string_view::npos || text[end] != 'm' ? 0 : end + 1;
+}
+
+// Nothing steers the terminal but lines, tabs and, where they are ours, colours.
+std::string Shown(std::string_view text, bool colour) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t escape = colour ? EscapeLength(text) : 0;
+    const size_t next =
+        escape > 0 ? escape : std::min(colour ? text.find('\x1b', 1) : text.npos, text.size());
+    const std::string_view part = text.substr(0, next);
+    out += escape > 0 ? std::string(part) : Printable(part, "\n\t");
+    text.remove_prefix(next);
+  }
+  return out;
 }
 
 int VisibleWidth(std::string_view text) {
@@ -195,7 +209,7 @@ std::string InCharset(std::string_view text, Charset charset) {
 }
 
 std::string ForTerminal(std::string_view text, const TerminalKind& kind) {
-  return InCharset(FittedLines(text, kind.width), kind.charset);
+  return InCharset(FittedLines(Shown(text, kind.colour), kind.width), kind.charset);
 }
 
 }  // namespace heddle

@@ -18,6 +18,7 @@ enum class Charset { kUtf8, kAscii };
 struct TerminalKind {
   int width = 80;
   Charset charset = Charset::kUtf8;
+  bool colour = false;  // the text has escape sequences for it
 };
 
 // What the environment says: COLUMNS, else what the file descriptor is, else 80 columns; and of
@@ -34,7 +35,7 @@ std::string FittedLines(std::string_view text, int width);
 
 std::string InCharset(std::string_view text, Charset charset);
 
-// Both.
+// Both, and whatever else would steer a terminal is shown instead: names come from files.
 std::string ForTerminal(std::string_view text, const TerminalKind& kind);
 
 }  // namespace heddle

@@ -27,6 +27,8 @@ class DeviceTurns {
   // Whether a wait is for all communication in flight. A data-parallel step is then one turn: all
   // sums are waited for, then update, forward and backward follow each other.
   virtual bool whole_steps() const = 0;
+  // Repetitions after which the job ends, though more were asked for. Looked at before each.
+  virtual int64_t StopsAfter() const { return INT64_MAX; }
   // The body's repetition `i` has ended: its updates are done.
   virtual void StepDone(int64_t i) = 0;
   // After it, before the next update: nothing writes the parameters of this device now.

@@ -64,13 +64,17 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
                                  : RunDirectory::Create(config.directory);
   if (!opened.ok()) return opened.error();
   RunFiles files(std::move(opened).value(), config.keep);
+  HEDDLE_RETURN_IF_ERROR(files.directory_.Claim());
   Status writable = CheckWritable(config.weights);  // may lie in the directory
   if (writable.ok() && !config.weights.empty()) {
     writable = CheckRoom(config.weights, BytesOf(graph, dtype, false), "the weights");
   }
   if (!writable.ok()) {
     std::error_code ignored;
-    if (!in_place) std::filesystem::remove(files.path(), ignored);  // nothing is in it
+    if (!in_place) {  // nothing else is in it
+      std::filesystem::remove(files.path() + "/" + kClaimFile, ignored);
+      std::filesystem::remove(files.path(), ignored);
+    }
     return writable.error();
   }
   const std::string text = PlanToJson(plan).dump(2) + "\n";

@@ -167,16 +167,17 @@ class Worker {
   Result<std::vector<TimelineEvent>> Run() {
     if (options_.turns != nullptr) options_.turns->Begin();
     HEDDLE_RETURN_IF_ERROR(RunList(Section::kPrologue, 0));
-    for (int64_t i = 0; i < options_.repetitions; ++i) {
+    int64_t i = 0;
+    for (; i < repetitions(); ++i) {
       HEDDLE_RETURN_IF_ERROR(RunList(Section::kBody, i));
       StepDone(i);
     }
-    HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, options_.repetitions));
+    HEDDLE_RETURN_IF_ERROR(RunList(Section::kEpilogue, i));
     GiveBack();
     in_flight_.WaitForAll();
     TakeHash();
     if (options_.turns != nullptr) options_.turns->End();
-    Report(Section::kEpilogue, options_.repetitions - 1, std::ssize(d_.list(Section::kEpilogue)));
+    Report(Section::kEpilogue, i - 1, std::ssize(d_.list(Section::kEpilogue)));
     return std::move(events_);
   }
 
@@ -220,6 +221,11 @@ class Worker {
     options_.progress->Store({options_.first_step + i, section, instruction, computing});
   }
 
+  // Of the body, as far as is known now.
+  int64_t repetitions() const {
+    if (options_.turns == nullptr) return options_.repetitions;
+    return std::min(options_.repetitions, options_.turns->StopsAfter());
+  }
   bool whole_steps() const { return options_.turns != nullptr && options_.turns->whole_steps(); }
 
   void Take() {

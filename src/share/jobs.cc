@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/text.h"
 #include "cluster/cluster_toml.h"
 #include "model/zoo.h"
 
@@ -21,7 +22,6 @@ constexpr int64_t kMostSteps = 1LL << 40;
 constexpr int64_t kMostPriority = 1 << 20;
 constexpr double kMostWeight = 1e6;
 constexpr double kMostSlowdown = 1e6;
-constexpr size_t kLongestName = 64;
 
 // A word of a file and what it means.
 template <class T>
@@ -180,17 +180,8 @@ Status ReadMadePlan(const JsonField& field, const std::string& file, JobSpec& jo
 
 // Names are letters of charts, keys of JSON and parts of file names.
 Status CheckName(const JsonField& field, const std::string& name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  if (!name.empty() && name.size() <= kLongestName && name[0] != '.' &&
-      std::all_of(name.begin(), name.end(), allowed)) {
-    return Ok();
-  }
-  return field.Bad(
-      fmt::format("\"{}\" is no name for a job", name),
-      fmt::format("1 to {} letters, digits, -, _ and ., not beginning with a dot", kLongestName));
+  if (IsPlainName(name)) return Ok();
+  return field.Bad(fmt::format("\"{}\" is no name for a job", name), kPlainName);
 }
 
 Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
@@ -293,7 +284,7 @@ Result<JobsFile> ParseJobs(const std::string& text, const std::string& file) {
 }
 
 Result<JobsFile> LoadJobs(const std::string& path) {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   return ParseJobs(text, path);
 }
 

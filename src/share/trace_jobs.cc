@@ -141,7 +141,7 @@ Result<std::vector<TraceJob>> ParseTrace(const std::string& text, const std::str
 }
 
 Result<std::vector<TraceJob>> LoadTrace(const std::string& path) {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   return ParseTrace(text, path);
 }
 

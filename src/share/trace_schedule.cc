@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
-
-#include "turns/fair_share.h"
 
 namespace heddle {
 namespace {
@@ -22,66 +22,96 @@ constexpr size_t kMostPartners = 128;
 
 using Pair = std::array<double, 2>;
 
-// Jobs that need the same have the same rates with each other: few kinds, so a table.
-class PairRates {
- public:
-  explicit PairRates(std::span<const TraceJob> jobs) {
-    std::map<std::pair<double, std::array<double, kTraceResourceCount>>, size_t> kinds;
-    for (const TraceJob& job : jobs) {
-      const auto [found, is_new] = kinds.try_emplace({job.alone, job.needs}, kinds.size());
-      if (is_new) examples_.push_back(&job);
-      kind_of_.push_back(found->second);
+// Parts of their speed alone that two jobs get on at, together: max-min fair over what both need,
+// as turns/fair_share.h has it for any number, and so often asked for here that it allocates
+// nothing.
+Pair RatesOf(const TraceJob& a, const TraceJob& b) {
+  std::array<Pair, kTraceResourceCount> load{};
+  double level = 1;
+  for (size_t r = 0; r < kTraceResourceCount; ++r) {
+    load[r] = {a.needs[r] / a.alone, b.needs[r] / b.alone};
+    const double both = load[r][0] + load[r][1];
+    if (both > 0) level = std::min(level, 1 / both);
+  }
+  const double reached = level * (1 + 1e-12);
+  Pair rates{level, level};
+  std::array<bool, 2> full{1 <= reached, 1 <= reached};
+  for (const Pair& one : load) {
+    const bool is_full = 1 <= reached * (one[0] + one[1]);
+    for (size_t k = 0; k < 2; ++k) full[k] = full[k] || (is_full && one[k] > 0);
+  }
+  // One of them may have more: what the other leaves of the rest.
+  for (size_t k = 0; k < 2; ++k) {
+    if (full[k]) continue;
+    rates[k] = 1;
+    for (const Pair& one : load) {
+      if (one[k] > 0) {
+        rates[k] = std::min(rates[k], std::max(0.0, 1 - level * one[1 - k]) / one[k]);
+      }
     }
-    if (examples_.size() <= kMostKinds) table_.resize(examples_.size() * examples_.size());
+  }
+  return rates;
+}
+
+// Jobs in the order of what is left of them, by the number of devices that they want: those who fit
+// are found without a look at those who do not.
+class ShortestFirst {
+ public:
+  using Key = std::pair<double, int32_t>;  // seconds left, job
+
+  void Add(int devices, const Key& key) { by_devices_[devices].insert(key); }
+  bool empty() const { return by_devices_.empty(); }
+
+  // The first that wants no more than so many.
+  std::optional<int32_t> Take(int most_devices) {
+    auto best = by_devices_.end();
+    for (auto it = by_devices_.begin(); it != by_devices_.end() && it->first <= most_devices;
+         ++it) {
+      if (best == by_devices_.end() || *it->second.begin() < *best->second.begin()) best = it;
+    }
+    if (best == by_devices_.end()) return std::nullopt;
+    const int32_t job = best->second.begin()->second;
+    Remove(best->first, *best->second.begin());
+    return job;
   }
 
-  // Parts of their speed alone that two jobs get on at, together.
-  Pair Of(int32_t a, int32_t b) {
-    const size_t first = kind_of_[static_cast<size_t>(a)];
-    const size_t second = kind_of_[static_cast<size_t>(b)];
-    if (table_.empty()) return Compute(*examples_[first], *examples_[second]);
-    std::optional<Pair>& known = table_[first * examples_.size() + second];
-    if (!known) known = Compute(*examples_[first], *examples_[second]);
-    return *known;
+  std::vector<Key> First(size_t count) const {
+    std::vector<std::pair<std::set<Key>::const_iterator, std::set<Key>::const_iterator>> heads;
+    for (const auto& item : by_devices_) heads.emplace_back(item.second.begin(), item.second.end());
+    std::vector<Key> first;
+    while (first.size() < count && !heads.empty()) {
+      const auto next =
+          std::min_element(heads.begin(), heads.end(),
+                           [](const auto& x, const auto& y) { return *x.first < *y.first; });
+      first.push_back(*next->first);
+      if (++next->first == next->second) heads.erase(next);
+    }
+    return first;
+  }
+
+  void Remove(int devices, const Key& key) {
+    const auto found = by_devices_.find(devices);
+    found->second.erase(key);
+    if (found->second.empty()) by_devices_.erase(found);
   }
 
  private:
-  static constexpr size_t kMostKinds = 2048;
-
-  static Pair Compute(const TraceJob& a, const TraceJob& b) {
-    std::array<std::vector<FlowLoad>, 2> loads;
-    std::vector<FairFlow> flows;
-    for (size_t k = 0; k < 2; ++k) {
-      const TraceJob& job = k == 0 ? a : b;
-      for (size_t r = 0; r < kTraceResourceCount; ++r) {
-        if (job.needs[r] == 0) continue;
-        loads[k].push_back({static_cast<int32_t>(r), job.needs[r] / job.alone});
-      }
-      flows.push_back({loads[k], 1.0});
-    }
-    const std::vector<double> full(kTraceResourceCount, 1.0);
-    const std::vector<double> rates = FairRates(flows, full);
-    return {rates[0], rates[1]};
-  }
-
-  std::vector<const TraceJob*> examples_;
-  std::vector<size_t> kind_of_;
-  std::vector<std::optional<Pair>> table_;
+  std::map<int, std::set<Key>> by_devices_;
 };
 
 class Scheduler {
  public:
   Scheduler(std::span<const TraceJob> jobs, const TraceOptions& options)
-      : jobs_(jobs), options_(options), rates_(jobs), left_(jobs.size()), done_(jobs.size(), 0) {
+      : jobs_(jobs), options_(options), left_(jobs.size()), done_(jobs.size(), 0) {
     for (size_t j = 0; j < jobs.size(); ++j) left_[j] = jobs[j].length();
   }
 
   TraceOutcome Run() {
     size_t next = 0;  // to arrive
     double now = jobs_[0].arrival;
-    while (next < jobs_.size() || !waiting_.empty() || !units_.empty()) {
+    while (next < jobs_.size() || !line_.empty() || !shortest_.empty() || !units_.empty()) {
       for (; next < jobs_.size() && jobs_[next].arrival <= now; ++next) {
-        waiting_.push_back(static_cast<int32_t>(next));
+        Queue(static_cast<int32_t>(next));
       }
       Assign();
       const double arrival = next < jobs_.size() ? jobs_[next].arrival : kInfinity;
@@ -105,6 +135,14 @@ class Scheduler {
   double Left(int32_t job) const { return left_[static_cast<size_t>(job)]; }
   int DevicesOf(int32_t job) const { return jobs_[static_cast<size_t>(job)].devices; }
 
+  void Queue(int32_t job) {
+    if (options_.policy == TracePolicy::kFifo) {
+      line_.push_back(job);
+    } else {
+      shortest_.Add(DevicesOf(job), {Left(job), job});
+    }
+  }
+
   int FreeDevices() const {
     int free = options_.devices;
     for (const Unit& unit : units_) free -= unit.devices;
@@ -118,53 +156,42 @@ class Scheduler {
       AssignShortest();
     }
     for (Unit& unit : units_) {
-      unit.speeds = unit.jobs.size() == 2 ? rates_.Of(unit.jobs[0], unit.jobs[1]) : Pair{1, 1};
+      unit.speeds = unit.jobs.size() == 2 ? Rates(unit.jobs[0], unit.jobs[1]) : Pair{1, 1};
     }
   }
 
   void AssignInOrder() {
     int free = FreeDevices();
-    size_t taken = 0;
-    for (; taken < waiting_.size(); ++taken) {
-      const int32_t job = waiting_[taken];
+    for (; !line_.empty(); line_.pop_front()) {
+      const int32_t job = line_.front();
       if (DevicesOf(job) <= free) {
         units_.push_back({DevicesOf(job), {job}, {1, 1}});
         free -= DevicesOf(job);
       } else if (Unit* unit = BestUnitFor(job)) {
         unit->jobs.push_back(job);
       } else {
-        break;
+        return;
       }
     }
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(taken));
   }
 
   // All over again: who runs may have to wait.
   void AssignShortest() {
     for (const Unit& unit : units_) {
-      waiting_.insert(waiting_.end(), unit.jobs.begin(), unit.jobs.end());
+      for (const int32_t job : unit.jobs) Queue(job);
     }
     units_.clear();
-    std::sort(waiting_.begin(), waiting_.end(),
-              [&](int32_t a, int32_t b) { return Left(a) != Left(b) ? Left(a) < Left(b) : a < b; });
     int free = options_.devices;
-    std::vector<int32_t> rest;
-    for (const int32_t job : waiting_) {
-      if (DevicesOf(job) <= free) {
-        units_.push_back({DevicesOf(job), {job}, {1, 1}});
-        free -= DevicesOf(job);
-      } else {
-        rest.push_back(job);
-      }
+    while (const std::optional<int32_t> job = shortest_.Take(free)) {
+      units_.push_back({DevicesOf(*job), {*job}, {1, 1}});
+      free -= DevicesOf(*job);
     }
-    waiting_.clear();
-    for (size_t k = 0; k < rest.size(); ++k) {
-      Unit* unit = k < kMostPartners ? BestUnitFor(rest[k]) : nullptr;
-      if (unit != nullptr) {
-        unit->jobs.push_back(rest[k]);
-      } else {
-        waiting_.push_back(rest[k]);
-      }
+    if (!options_.crossover) return;
+    for (const ShortestFirst::Key& key : shortest_.First(kMostPartners)) {
+      Unit* unit = BestUnitFor(key.second);
+      if (unit == nullptr) continue;
+      unit->jobs.push_back(key.second);
+      shortest_.Remove(unit->devices, key);
     }
   }
 
@@ -183,10 +210,14 @@ class Scheduler {
     return best;
   }
 
+  Pair Rates(int32_t a, int32_t b) const {
+    return RatesOf(jobs_[static_cast<size_t>(a)], jobs_[static_cast<size_t>(b)]);
+  }
+
   double SavedBySharing(int32_t first, int32_t second) {
     const double a = Left(first);
     const double b = Left(second);
-    const Pair speeds = rates_.Of(first, second);
+    const Pair speeds = Rates(first, second);
     const double a_end = a / speeds[0];
     const double b_end = b / speeds[1];
     const double early = std::min(a_end, b_end);
@@ -263,10 +294,10 @@ class Scheduler {
 
   std::span<const TraceJob> jobs_;
   const TraceOptions& options_;
-  PairRates rates_;
   std::vector<double> left_;  // seconds alone
   std::vector<double> done_;
-  std::vector<int32_t> waiting_;
+  std::deque<int32_t> line_;  // those who wait, one or the other by the policy
+  ShortestFirst shortest_;
   std::vector<Unit> units_;
   double device_seconds_ = 0;
 };

@@ -23,7 +23,7 @@ using Words = std::vector<std::string>;
 Status VerifyCommand(const Words& words);
 Result<int> RunCommand(const Words& words);  // its exit code: a signal may have stopped it
 Status ProfileCommand(const Words& words);
-Status ShareCommand(const Words& words);
+Result<int> ShareCommand(const Words& words);  // the same
 Status RaceCommand(const Words& words);
 
 // A plan with its graph; a profile if one is named.

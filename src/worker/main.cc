@@ -25,7 +25,7 @@ Result<int> Plainly(const Words& words) {
 constexpr Command kCommands[] = {{"verify", Plainly<VerifyCommand>},
                                  {"run", RunCommand},
                                  {"profile", Plainly<ProfileCommand>},
-                                 {"share", Plainly<ShareCommand>},
+                                 {"share", ShareCommand},
                                  {"race", Plainly<RaceCommand>}};
 
 Result<int> Dispatch(const Words& words) {

@@ -33,6 +33,7 @@ Status PrintData(const std::string& text) {
 
 Status PrepareOutput() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of whoever writes it
   const bool closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
   const Error error = closed ? CannotPrint() : Error{};
   // Open() takes the lowest number that is free: whatever is closed becomes something that cannot
@@ -51,6 +52,8 @@ Status Print(const std::string& text) {
 void SayText(const std::string& text) {
   std::fputs(ForTerminal(text, TerminalKindOf(STDERR_FILENO)).c_str(), stderr);
 }
+
+void ClearLine() { std::fputs("\r\033[K", stderr); }
 
 Status PrintJson(const Json& json) {
   const bool ascii = TerminalKindOf(STDOUT_FILENO).charset == Charset::kAscii;

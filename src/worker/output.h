@@ -21,6 +21,7 @@ Status PrintJson(const Json& json);
 
 // The same on standard error. Nobody may be listening any more: that is no reason to end.
 void SayText(const std::string& text);
+void ClearLine();  // of a terminal
 template <class... Arguments>
 void Say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   SayText(fmt::format(format, std::forward<Arguments>(arguments)...));

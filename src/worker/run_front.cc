@@ -157,7 +157,7 @@ void ProgressLine::Step(int64_t step, int64_t steps, double loss) {
 }
 
 void ProgressLine::Clear() {
-  if (open_) Say("\r\033[K");
+  if (open_) ClearLine();
   open_ = false;
 }
 

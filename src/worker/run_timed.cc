@@ -26,9 +26,11 @@ Result<RunDirectory> OpenTimedDirectory(const Plan& plan, const RunConfig& confi
       config.directory.empty() ? RunDirectory::CreateNamed("runs", plan.model, std::time(nullptr))
                                : RunDirectory::Create(config.directory);
   if (!opened.ok()) return opened.error();
-  HEDDLE_RETURN_IF_ERROR(opened.value().WriteConfig(RunConfigToJson(config)));
-  HEDDLE_RETURN_IF_ERROR(opened.value().WritePlan(PlanToJson(plan).dump(2) + "\n"));
-  return opened;
+  RunDirectory directory = std::move(opened).value();
+  HEDDLE_RETURN_IF_ERROR(directory.Claim());
+  HEDDLE_RETURN_IF_ERROR(directory.WriteConfig(RunConfigToJson(config)));
+  HEDDLE_RETURN_IF_ERROR(directory.WritePlan(PlanToJson(plan).dump(2) + "\n"));
+  return directory;
 }
 
 double MedianAfterFirst(std::vector<double> values) {

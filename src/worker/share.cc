@@ -5,18 +5,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <thread>
 
+#include "base/directory_claim.h"
 #include "base/file.h"
 #include "office/network_office.h"
 #include "run/share/share_dilation.h"
 #include "run/share/share_mail.h"
+#include "run/store/checkpoint.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
+#include "worker/interrupt.h"
 #include "worker/output.h"
 #include "worker/share_jobs.h"
 #include "worker/share_rank.h"
@@ -36,7 +38,7 @@ class Share {
       HEDDLE_ASSIGN(JobPtr loaded, LoadShareJob(job, devices_, true));
       jobs_.push_back(std::move(loaded));
     }
-    HEDDLE_RETURN_IF_ERROR(MakeDirectories(config_.directory));
+    HEDDLE_RETURN_IF_ERROR(ClaimDirectory());
     if (config_.shaped > 0) HEDDLE_RETURN_IF_ERROR(FindHosts());
     if (config_.emulate) HEDDLE_RETURN_IF_ERROR(ChooseDilation());
     if (config_.shaped > 0) HEDDLE_RETURN_IF_ERROR(ShapeLinks());
@@ -51,6 +53,18 @@ class Share {
   }
 
  private:
+  // It is this share's until its last process has ended.
+  Status ClaimDirectory() {
+    if (auto adopted = DirectoryClaim::Adopt(config_.directory, config_.claim)) {
+      claim_.emplace(std::move(*adopted));
+      return Ok();
+    }
+    HEDDLE_RETURN_IF_ERROR(MakeDirectories(config_.directory));
+    HEDDLE_ASSIGN(DirectoryClaim claim, DirectoryClaim::Take(config_.directory));
+    claim_.emplace(std::move(claim));
+    return Ok();
+  }
+
   ShareRuns Gathered(std::vector<JobRun> alone, std::vector<JobRun> shared) const {
     ShareRuns runs;
     // Of what waits in mid-step nobody knows m.
@@ -99,11 +113,12 @@ class Share {
     Board board;
     std::optional<FlowDesk> desk;
     std::optional<OfficeProcess> office;
+    Listening office_beats;
   };
 
   Result<Stage> SetUp(const SharePhase& phase, TurnOrder order) const {
     HEDDLE_ASSIGN(Board board, Board::Create({order, devices_.node_of, config_.switch_cost}));
-    Stage stage{phase, board, {}, {}};
+    Stage stage{phase, board, {}, {}, Listening(config_.Silence())};
     if (!phase.NeedsOffice(config_)) return stage;
     HEDDLE_ASSIGN(FlowDesk desk, FlowDesk::Create());
     stage.desk = desk;
@@ -117,16 +132,22 @@ class Share {
     return stage;
   }
 
-  static void LookAfterOffice(Stage& stage) {
-    if (!stage.office || stage.office->Lives()) return;
-    stage.board.MarkAllDead("the process that gives out the network has ended");
+  // What is nobody's job: the office, and a signal to stop.
+  static void LookAround(Stage& stage) {
+    if (CaughtInterrupt() != 0) stage.board.AskAllToStop();
+    if (!stage.office) return;
+    constexpr const char* kOffice = "the process that gives out the network";
+    const std::string who = fmt::format("{} ({})", kOffice, stage.office->pid());
+    if (!stage.office->Lives()) return stage.board.MarkAllDead(std::string(kOffice) + " has ended");
+    if (stage.office_beats.IsSilent(stage.desk->beats(), Listening::Clock::now())) {
+      stage.board.MarkAllDead(who + " does not answer: it is stopped or hangs");
+    }
   }
 
   Status Join(Supervisor& supervisor, Stage& stage, const ShareJob& job) {
     HEDDLE_ASSIGN(const int32_t number, stage.board.AddJob(EntryOf(job, stage.phase)));
     const ShareHosts* hosts = hosts_ && hosts_->links.made() ? &*hosts_ : nullptr;
     const ShareRun run{config_, job, stage.phase, stage.board, number, stage.desk, hosts};
-    std::filesystem::remove_all(run.directory());
     return supervisor.Start({job.config.name, number, [run] { return LeadShareJob(run); }});
   }
 
@@ -186,13 +207,15 @@ class Share {
       Say("{}: {} by itself\n", phase.name, job->config.name);
       HEDDLE_ASSIGN(Stage stage, SetUp(phase, TurnOrder::kRotation));
       Supervisor::Options options;
+      options.silence = config_.Silence();
       options.newcomers = [&] {
-        LookAfterOffice(stage);
+        LookAround(stage);
         return false;
       };
       Supervisor supervisor(stage.board, options);
       HEDDLE_RETURN_IF_ERROR(Join(supervisor, stage, *job));
       const std::vector<JobOutcome> outcomes = supervisor.Watch();
+      if (CaughtInterrupt() != 0) return Interrupted();
       if (!outcomes[0].well) {
         return Error{ErrorKind::kRunFailed, "job " + job->config.name,
                      "failed by itself: " + outcomes[0].why, ""};
@@ -213,9 +236,10 @@ class Share {
     HEDDLE_RETURN_IF_ERROR(OpenMailbox(config_.directory));
     Supervisor* running = nullptr;
     Supervisor::Options options;
+    options.silence = config_.Silence();
     options.newcomers = [&] {
       TakeNewcomers(*running, stage);
-      LookAfterOffice(stage);
+      LookAround(stage);
       return false;
     };
     options.ended = [&](const JobOutcome& outcome) { Tell(stage.board, outcome); };
@@ -224,6 +248,7 @@ class Share {
     for (const ShareJob* job : jobs) HEDDLE_RETURN_IF_ERROR(Join(supervisor, stage, *job));
     const std::vector<JobOutcome> outcomes = supervisor.Watch();
     CloseMailbox(config_.directory);
+    if (CaughtInterrupt() != 0) return Interrupted();
     std::vector<JobRun> runs;
     for (size_t k = 0; k < jobs.size(); ++k) {  // those that came later have been told
       HEDDLE_ASSIGN(JobRun run, RunOf(*jobs[k], stage, outcomes[k]));
@@ -233,7 +258,9 @@ class Share {
   }
 
   void Tell(const Board& board, const JobOutcome& outcome) const {
-    if (outcome.well) {
+    if (outcome.well && CaughtInterrupt() != 0) {
+      Say("{}: stopped\n", outcome.name);
+    } else if (outcome.well) {
       // Without an order turns have no numbers.
       const int64_t first = board.first_turn(outcome.number);
       const bool ordered = board.order() != TurnOrder::kArrival;
@@ -262,6 +289,9 @@ class Share {
 
   Status JoinLater(Supervisor& supervisor, Stage& stage, const Mail& mail) {
     if (!mail.job.ok()) return mail.job.error();
+    if (mail.job.value().name != mail.name) {
+      return BadInput("job " + mail.name, "its letter has another name", "they must be the same");
+    }
     const auto same = [&](const JobPtr& job) { return job->config.name == mail.name; };
     if (std::any_of(jobs_.begin(), jobs_.end(), same)) {
       return BadInput("job " + mail.name, "the share has a job of this name",
@@ -349,7 +379,13 @@ class Share {
     return parts;
   }
 
+  // What was trained is in the jobs' directories.
+  Error Interrupted() const {
+    return {ErrorKind::kRunFailed, config_.directory, "stopped by a signal", ""};
+  }
+
   const ShareConfig& config_;
+  std::optional<DirectoryClaim> claim_;
   ShareDevices devices_;
   std::vector<JobPtr> jobs_;  // those of the config, then those that came later
   double dilation_ = 0;
@@ -360,7 +396,24 @@ class Share {
 
 }  // namespace
 
-Status ShareCommand(const Words& words) {
+namespace {
+
+// Where each job can be gone on with.
+std::string WhereJobsAre(const ShareConfig& config) {
+  std::string text;
+  for (const ShareJobConfig& job : config.jobs) {
+    const std::string run = fmt::format("{}/shared/{}", config.directory, job.name);
+    const auto checkpoints = ListCheckpoints(run);
+    text += checkpoints.empty() ? fmt::format("{}: nothing was saved\n", job.name)
+                                : fmt::format("{}: {}, on by heddle run --resume {}\n", job.name,
+                                              checkpoints.back(), run);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<int> ShareCommand(const Words& words) {
   if (words.empty()) return Usage("no configuration given");
   HEDDLE_ASSIGN(const Json json, ParseJson(words[0], "share configuration"));
   HEDDLE_ASSIGN(const ShareConfig config,
@@ -368,7 +421,13 @@ Status ShareCommand(const Words& words) {
   HEDDLE_RETURN_IF_ERROR(RehearsedFault());
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
   InstallTensorMemory();
-  HEDDLE_ASSIGN(const ShareSummary summary, Share(config).Run());
+  CatchInterrupts();
+  const Result<ShareSummary> ran = Share(config).Run();
+  if (CaughtInterrupt() != 0) {
+    Say("stopped\n{}", WhereJobsAre(config));
+    return CodeOf(CaughtInterrupt());
+  }
+  HEDDLE_ASSIGN(const ShareSummary summary, ran);
   const Json result = ShareSummaryToJson(summary);
   HEDDLE_RETURN_IF_ERROR(WriteFile(config.directory + "/result.json", result.dump(2) + "\n"));
   HEDDLE_RETURN_IF_ERROR(as_json ? PrintJson(result) : Print(ShareSummaryText(summary)));
@@ -380,7 +439,7 @@ Status ShareCommand(const Words& words) {
     return Error{ErrorKind::kParity, "share",
                  "a job's parameters are not those it has when it runs alone", ""};
   }
-  return Ok();
+  return 0;
 }
 
 }  // namespace heddle

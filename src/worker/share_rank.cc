@@ -78,8 +78,10 @@ Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
   Training training = run.job.training;
   training.config.directory = run.directory();
   training.config.steps = (run.repetitions() + StepsOutsideBody(program)) * StepsPerBody(program);
-  const Result<RunResult> trained =
-      TrainRank(training, rank, shared.communicator(), {}, "a process each", &slot.progress, hooks);
+  RunListener listener;
+  listener.interrupted = [&run] { return run.board.asked_to_stop(run.number); };
+  const Result<RunResult> trained = TrainRank(training, rank, shared.communicator(), listener,
+                                              "a process each", &slot.progress, hooks);
   if (!trained.ok()) return trained.error();
   return WriteFile(run.NotesPath(rank), RankNotesToJson(shared.notes()).dump() + "\n");
 }
@@ -102,7 +104,7 @@ Status LeadShareJob(const ShareRun& run) {
   const Program& program = run.job.training.program;
   std::unique_ptr<Rendezvous> rendezvous;
   ProcessWatch watch;
-  watch.silence = std::chrono::milliseconds(1500);
+  watch.silence = run.config.Silence();
   watch.after_fork = [&]() -> Result<int> {
     if (run.hosts != nullptr) HEDDLE_RETURN_IF_ERROR(run.hosts->links.Enter(HostOf(run, 0)));
     HEDDLE_ASSIGN(rendezvous, HostRendezvous(0));
@@ -115,6 +117,9 @@ Status LeadShareJob(const ShareRun& run) {
     const std::optional<WorkerPlace> place = progress.Load();
     return place ? fmt::format("in step {}", place->step + 1)
                  : std::string("before its first step");
+  };
+  watch.asked_to_stop = [board = run.board, number = run.number]() mutable {
+    board.AskToStop(number);
   };
   // Nobody is called stuck: whoever has a device too long loses it by its lease.
   ProcessesEnd end;
@@ -132,7 +137,7 @@ Result<std::vector<RankNotes>> ReadNotes(const ShareRun& run) {
   std::vector<RankNotes> notes;
   for (size_t rank = 0; rank < run.job.training.program.devices.size(); ++rank) {
     const std::string path = run.NotesPath(static_cast<int32_t>(rank));
-    HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+    HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
     HEDDLE_ASSIGN(const Json json, ParseJson(text, path));
     HEDDLE_ASSIGN(RankNotes note, RankNotesFromJson(JsonField(json, path)));
     notes.push_back(std::move(note));

@@ -175,6 +175,7 @@ class Rehearsal::Turns final : public DeviceTurns {
   void Release() override { inner_.Release(); }
   void End() override { inner_.End(); }
   bool whole_steps() const override { return inner_.whole_steps(); }
+  int64_t StopsAfter() const override { return inner_.StopsAfter(); }
   void StepDone(int64_t i) override { inner_.StepDone(i); }
   void TakeHash() override { inner_.TakeHash(); }
   void SetHash(std::function<uint64_t()> hash) override { inner_.SetHash(std::move(hash)); }

@@ -72,6 +72,17 @@ TEST_F(FileTest, AFailedWriteLeavesTheOldFile) {
   EXPECT_EQ(FileCount(), 1U);
 }
 
+TEST_F(FileTest, PlainFilesOnlyAndSoMuchOfThem) {
+  ASSERT_TRUE(WriteFile(Path("file"), "12345678").ok());
+  EXPECT_EQ(ReadRegularFile(Path("file"), 8).value(), "12345678");
+  EXPECT_FALSE(ReadRegularFile(Path("file"), 7).ok());
+  EXPECT_FALSE(ReadRegularFile("/dev/zero", 8).ok());
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(ReadRegularFile(Path("pipe"), 8).ok()) << "and nobody waits";
+  ASSERT_EQ(symlink(Path("file").c_str(), Path("link").c_str()), 0);
+  EXPECT_FALSE(ReadRegularFile(Path("link"), 8).ok());
+}
+
 TEST_F(FileTest, DevicesAreWrittenTo) { EXPECT_TRUE(WriteFile("/dev/null", "x").ok()); }
 
 }  // namespace

@@ -54,6 +54,24 @@ TEST(TextTest, GroupsOfDigits) {
   EXPECT_EQ(GroupDigits(INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
+TEST(TextTest, PlainNamesLeadNowhere) {
+  for (const char* name : {"a", "job-1", "a.b_c", "0"}) EXPECT_TRUE(IsPlainName(name)) << name;
+  for (const char* name : {"", ".", "..", ".a", "a/b", "../a", "a b", "\x1b[2J", "é"}) {
+    EXPECT_FALSE(IsPlainName(name)) << name;
+  }
+  EXPECT_TRUE(IsPlainName(std::string(64, 'a')));
+  EXPECT_FALSE(IsPlainName(std::string(65, 'a')));
+}
+
+TEST(TextTest, WhatWouldSteerATerminalIsShown) {
+  EXPECT_EQ(Printable("plain, é and 漢…"), "plain, é and 漢…");
+  EXPECT_EQ(Printable("\x1b[31mred\a"), "\\x1b[31mred\\x07");
+  EXPECT_EQ(Printable("a\nb\tc", "\n\t"), "a\nb\tc");
+  EXPECT_EQ(Printable("a\nb"), "a\\x0ab");
+  EXPECT_EQ(Printable("a\u009bm\u202eb\u2066"), "a\\u009bm\\u202eb\\u2066");
+  EXPECT_EQ(Printable("\x7f\xe2"), "\\x7f\xe2") << "half a character is none of these";
+}
+
 TEST(TextTest, NearestName) {
   const Names zoo = {"mlp", "gpt", "vgg19", "bert-large"};
   EXPECT_EQ(NearestName("gtp", zoo), "gpt");

@@ -74,7 +74,8 @@ TEST(ShareDoor, AJobStartsWithItsLastRank) {
 TEST(ShareDoor, ErrorsHaveAText) {
   EXPECT_EQ(heddle_share_open("a/b"), nullptr);
   EXPECT_EQ(std::string(heddle_share_error()),
-            "share a/b: is no name for a share (1 to 64 letters, digits, dots, - and _)");
+            "share a/b: is no name for a share (1 to 64 letters, digits, -, _ and ., not beginning "
+            "with a dot)");
   EXPECT_EQ(heddle_share_begin_turn(nullptr), -1);
   const Seat seat = Open();
   EXPECT_EQ(heddle_share_begin_turn(seat.get()), -1);

@@ -56,6 +56,13 @@ TEST(TerminalTextTest, CommandsAreContinuedForTheShell) {
             "Example:\n  heddle plan --model gpt \\\n    --cluster a.toml\n");
 }
 
+TEST(TerminalTextTest, NamesFromFilesSteerNothing) {
+  const std::string_view text = "\x1b[1mname\x1b[0m \x1b[2J\rx\n";
+  EXPECT_EQ(ForTerminal(text, {80, Charset::kUtf8, false}),
+            "\\x1b[1mname\\x1b[0m \\x1b[2J\\x0dx\n");
+  EXPECT_EQ(ForTerminal(text, {80, Charset::kUtf8, true}), "\x1b[1mname\x1b[0m \\x1b[2J\\x0dx\n");
+}
+
 TEST(TerminalTextTest, ColoursTakeNoRoom) {
   const std::string painted = "\x1b[32m12345678\x1b[0m 12\n";
   EXPECT_EQ(FittedLines(painted, 11), painted);

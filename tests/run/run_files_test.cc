@@ -61,13 +61,13 @@ TEST_F(RunFilesTest, ARunThatGoesOnKeepsItsConfigUntilItSaves) {
   EXPECT_EQ(ConfigIn("config.json")["directory"], folder_ / "run");
   EXPECT_EQ(ConfigIn("config-until-00000010.json")["rate"], 0.001);
   EXPECT_THAT(folder_.Names("run"),
-              ElementsAre("checkpoints", "config-until-00000010.json", "config.json", "plan.json"));
+              ElementsAre("checkpoints", "config-until-00000010.json", "config.json", "lock", "plan.json"));
   // The same again changes nothing.
   {
     RunFiles files = Open(rest, 30).value();
     Save(files, 40);
   }
-  EXPECT_EQ(folder_.Names("run").size(), 4U);
+  EXPECT_EQ(folder_.Names("run").size(), 5U);
 }
 
 TEST_F(RunFilesTest, ANamedCheckpointGoesOnInItsRun) {

@@ -106,10 +106,11 @@ INSTANTIATE_TEST_SUITE_P(AJob, ShareFaults, testing::ValuesIn(kCases),
 TEST(ShareFault, AWrongRehearsalIsAnError) {
   const ScratchFolder folder;
   const std::string share = " share " + MakeShareJobs(folder, 2, 4) + " --run --dir ";
+  int number = 0;
   for (const char* fault :
        {"at=holding do=hang", "job=a at=nowhere do=hang", "job=a step=1x at=holding do=kill"}) {
     const Ran ran = RunShell(fmt::format("HEDDLE_SHARE_FAULT='{}' {} {} {}", fault, HEDDLE_BINARY,
-                                         share, folder / "run"));
+                                         share, folder / fmt::format("run{}", number++)));
     EXPECT_EQ(ran.exit_code, 4) << fault << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("HEDDLE_SHARE_FAULT")) << fault;
     EXPECT_THAT(ran.err, HasSubstr("at=holding do=hang")) << fault;

@@ -373,7 +373,7 @@ Result<Plan> ParsePlan(const std::string& text, const std::string& file) {
 }
 
 Result<Plan> LoadPlan(const std::string& path) {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   return ParsePlan(text, path);
 }
 

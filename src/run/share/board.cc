@@ -240,6 +240,14 @@ void Board::Beat(int32_t j, int32_t rank, int64_t starved) {
   ++record.beats;
 }
 
+void Board::AskToStop(int32_t j) { job(j).asked_to_stop = true; }
+
+void Board::AskAllToStop() {
+  for (int32_t j = 0; j < m().jobs; ++j) AskToStop(j);
+}
+
+void Board::StopAfter(int32_t j, int64_t repetitions) { job(j).stops_after = repetitions; }
+
 void Board::Leave(int32_t j, int32_t rank) {
   const Lock lock(*this);
   JobRecord& record = job(j);

@@ -80,6 +80,9 @@ class Board {
   int64_t Activate(std::span<const int32_t> jobs);
   void MarkDead(int32_t job, const std::string& why);
   void MarkAllDead(const std::string& why);
+  // Jobs that are asked end after a step that all their ranks agree on.
+  void AskToStop(int32_t job);
+  void AskAllToStop();
   // Looks for dead processes and for leases that have ended; strikes such jobs.
   void Sweep();
 
@@ -106,6 +109,12 @@ class Board {
   // share of the speed, from the moment at which it begins. `number` counts a job's uses.
   void BeginFairUse(int32_t job, int32_t rank, int64_t number, double nanoseconds);
   Status AwaitFairUse(int32_t job, int32_t rank, int64_t number);
+
+  bool asked_to_stop(int32_t job) const { return this->job(job).asked_to_stop; }
+  // Of the job's first rank, once: nobody goes on after so many repetitions. The others look
+  // before each; it must be so far ahead that none can have passed it.
+  void StopAfter(int32_t job, int64_t repetitions);
+  int64_t stops_after(int32_t job) const { return this->job(job).stops_after; }
 
   // For what is not in line here: the lease of an exchange that begins now, and whether it is over.
   Lease NetworkLease(int32_t job) const;

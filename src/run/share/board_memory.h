@@ -21,7 +21,7 @@ inline constexpr int64_t kPlacesKept = 256;        // in a node's queue
 
 // Goes up with every change of the records below: boards that are found by name may be of another
 // build.
-inline constexpr uint32_t kBoardLayout = 1;
+inline constexpr uint32_t kBoardLayout = 2;
 
 enum class JobState : int32_t {
   kAbsent,
@@ -56,6 +56,8 @@ struct JobRecord {
   int64_t idle_since = 0;        // the last time it was seen to do something
   std::array<RankRecord, kMostSharedDevices> rank;
   std::array<char, 512> why{};
+  std::atomic<bool> asked_to_stop{false};
+  std::atomic<int64_t> stops_after{INT64_MAX};  // repetitions, as its first rank decided
 };
 
 // Somebody waiting for a device in the order of arrival.

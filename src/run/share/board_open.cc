@@ -19,6 +19,8 @@
 #include <new>
 #include <string_view>
 
+#include "base/text.h"
+#include "base/units.h"
 #include "base/version.h"
 #include "run/share/board.h"
 
@@ -117,15 +119,8 @@ class SharedFile {
 };
 
 Status CheckName(const std::string& name) {
-  constexpr size_t kLongest = 64;
-  const auto permitted = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  if (!name.empty() && name.size() <= kLongest && std::all_of(name.begin(), name.end(), permitted))
-    return Ok();
-  return Refused(name, "is no name for a share",
-                 fmt::format("1 to {} letters, digits, dots, - and _", kLongest));
+  if (IsPlainName(name)) return Ok();
+  return Refused(name, "is no name for a share", kPlainName);
 }
 
 Status CheckOwner(const std::string& name, const struct stat& found) {
@@ -196,7 +191,16 @@ Result<Board> Board::Open(const std::string& name, const BoardShape& shape) {
     }
     const bool is_new = found.st_size == 0;
     if (!is_new) HEDDLE_RETURN_IF_ERROR(CheckFound(name, *file, stamp));
-    if (is_new && ftruncate(number, sizeof(NamedBoard)) != 0) return Failed(name, "ftruncate");
+    // Claimed now: memory that is promised and not there would end whoever touches it.
+    if (is_new) {
+      errno = posix_fallocate(number, 0, sizeof(NamedBoard));
+      if (errno != 0) {
+        const Error error = Failed(
+            name, fmt::format("{} of shared memory", ToText(Bytes{sizeof(NamedBoard)})).c_str());
+        shm_unlink(path.c_str());
+        return error;
+      }
+    }
     void* memory = mmap(nullptr, sizeof(NamedBoard), PROT_READ | PROT_WRITE, MAP_SHARED, number, 0);
     if (memory == MAP_FAILED) return Failed(name, "mmap");
     auto* named = static_cast<NamedBoard*>(memory);

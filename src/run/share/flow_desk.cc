@@ -33,17 +33,20 @@ struct FlowDesk::RankPart {
   std::array<std::atomic<int64_t>, kInFlight> ends;  // 0: not yet
 };
 
+struct FlowDesk::Shared {
+  std::atomic<int64_t> beats{0};  // of the office
+  std::array<RankPart, size_t{kMostJobs} * kMostSharedDevices> parts;
+};
+
 struct FlowDesk::Memory {
   int reads = -1, writes = -1;  // the pipe
-  RankPart* parts = nullptr;    // pages that nobody touches cost nothing
+  Shared* shared = nullptr;     // pages that nobody touches cost nothing
 
   ~Memory() {
-    if (parts != nullptr) munmap(parts, kSize);
+    if (shared != nullptr) munmap(shared, sizeof(Shared));
     if (reads >= 0) close(reads);
     if (writes >= 0) close(writes);
   }
-  static constexpr size_t kParts = size_t{kMostJobs} * kMostSharedDevices;
-  static constexpr size_t kSize = kParts * sizeof(RankPart);
 };
 
 Result<FlowDesk> FlowDesk::Create() {
@@ -58,15 +61,15 @@ Result<FlowDesk> FlowDesk::Create() {
   memory->writes = ends[1];
   fcntl(memory->reads, F_SETFL, O_NONBLOCK);
   // All zero, which is how it begins.
-  void* mapped = mmap(nullptr, Memory::kSize, PROT_READ | PROT_WRITE,
+  void* mapped = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return failed("shared memory");
-  memory->parts = static_cast<RankPart*>(mapped);
+  memory->shared = static_cast<Shared*>(mapped);
   return FlowDesk(std::move(memory));
 }
 
 FlowDesk::RankPart& FlowDesk::part(int32_t job, int32_t rank) const {
-  return memory_->parts[job * kMostSharedDevices + rank];
+  return memory_->shared->parts[static_cast<size_t>(job * kMostSharedDevices + rank)];
 }
 
 void FlowDesk::Post(const FlowPost& post) const {
@@ -127,6 +130,9 @@ void FlowDesk::Grant(int32_t job, int32_t rank, int64_t number) const {
   its.granted = k + 1;
   ChangeAndWake(its.changes);
 }
+
+void FlowDesk::Beat() const { ++memory_->shared->beats; }
+int64_t FlowDesk::beats() const { return memory_->shared->beats; }
 
 void FlowDesk::End(int32_t job, int32_t rank, int64_t number, int64_t time) const {
   RankPart& its = part(job, rank);

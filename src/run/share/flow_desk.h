@@ -61,10 +61,16 @@ class FlowDesk {
   std::vector<FlowPost> Read(int64_t until) const;
   void Grant(int32_t job, int32_t rank, int64_t number) const;
   void End(int32_t job, int32_t rank, int64_t number, int64_t time) const;
+  void Beat() const;  // a sign of life
+
+  // --- Of who looks after the office ------------------------------------------------------------
+
+  int64_t beats() const;
 
  private:
   struct Memory;
   struct RankPart;
+  struct Shared;
   explicit FlowDesk(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
   RankPart& part(int32_t job, int32_t rank) const;
 

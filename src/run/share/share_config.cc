@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/text.h"
+
 namespace heddle {
 namespace {
 
@@ -39,6 +41,9 @@ Json ShareJobToJson(const ShareJobConfig& job) {
 Result<ShareJobConfig> ShareJobFromJson(const JsonField& json) {
   ShareJobConfig job;
   HEDDLE_ASSIGN(job.name, json.String("name"));
+  if (!IsPlainName(job.name)) {  // it is part of paths
+    return json.Bad(fmt::format("\"{}\" is no name for a job", job.name), kPlainName);
+  }
   HEDDLE_ASSIGN(job.plan, json.String("plan"));
   HEDDLE_ASSIGN(job.profile, json.String("profile"));
   HEDDLE_ASSIGN(job.data, json.String("data"));
@@ -71,6 +76,8 @@ Json ShareConfigToJson(const ShareConfig& config) {
           {"emulate", config.emulate},
           {"dilate", config.dilate},
           {"lease", config.lease},
+          {"silence", config.silence},
+          {"claim", config.claim},
           {"pin", config.pin},
           {"shaped", config.shaped},
           {"jobs", std::move(jobs)},
@@ -93,6 +100,10 @@ Result<ShareConfig> ShareConfigFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(config.emulate, json.Bool("emulate"));
   HEDDLE_ASSIGN(config.dilate, json.Number("dilate"));
   HEDDLE_ASSIGN(config.lease, json.Number("lease"));
+  HEDDLE_ASSIGN(config.silence, json.Number("silence"));
+  if (!(config.silence > 0 && config.silence <= 1e6)) return json.Bad("silence is out of range");
+  HEDDLE_ASSIGN(const int64_t claim, json.Int("claim", -1, INT32_MAX));
+  config.claim = static_cast<int32_t>(claim);
   HEDDLE_ASSIGN(config.pin, json.Bool("pin"));
   HEDDLE_ASSIGN(config.shaped, json.Number("shaped"));
   HEDDLE_ASSIGN(const JsonField jobs, json.Array("jobs"));

@@ -2,6 +2,7 @@
 // gives it to heddle-worker as JSON.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,14 +39,21 @@ struct ShareConfig {
   bool serial = true;                        // first each job alone, one after the other
   bool emulate = false;                      // pace to the plans' cluster
   double dilate = 0;                         // how much slower time goes then; 0: chosen
-  double lease = 0;  // seconds that a job may keep others waiting; 0: chosen
-  bool pin = false;  // device k computes on core k
+  double lease = 0;      // seconds that a job may keep others waiting; 0: chosen
+  double silence = 1.5;  // seconds without a sign of life after which a process has stopped
+  bool pin = false;      // device k computes on core k
   // Over shaped links between network namespaces (shaped_links.h), at this part of the rates of the
   // plans' cluster in the time that passes here. 0: not; an emulated network is paced then.
   double shaped = 0;
   std::vector<ShareJobConfig> jobs;
   // Jobs that are there at the same time, by number; groups follow each other. Empty: all at once.
   std::vector<std::vector<int32_t>> groups;
+  // The open file that has the directory's claim (base/directory_claim.h); -1: none has.
+  int32_t claim = -1;
+
+  std::chrono::milliseconds Silence() const {
+    return std::chrono::milliseconds(static_cast<int64_t>(1e3 * silence));
+  }
 };
 
 Json ShareJobToJson(const ShareJobConfig& job);

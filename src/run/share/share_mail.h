@@ -31,6 +31,8 @@ void CloseMailbox(const std::string& directory);
 
 // The side of the job: asks, and waits until it is done. An error of kind kRunFailed if it failed,
 // or if the share has ended.
+// Before anything is written: whether a share runs there that has no job of this name.
+Status CanAttach(const std::string& directory, const std::string& name);
 Result<Json> AttachJob(const std::string& directory, const ShareJobConfig& job);
 
 }  // namespace heddle

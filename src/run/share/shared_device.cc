@@ -90,12 +90,17 @@ class SharedDevice::Turns final : public DeviceTurns {
 
   void End() override {
     const auto done = static_cast<int64_t>(common_.notes.step_ends.size());
-    if (done == common_.seat.steps) common_.seat.board.Leave(common_.seat.job, common_.seat.rank);
+    if (done == std::min(common_.seat.steps, StopsAfter())) {
+      common_.seat.board.Leave(common_.seat.job, common_.seat.rank);
+    }
   }
 
+  int64_t StopsAfter() const override { return common_.seat.board.stops_after(common_.seat.job); }
+
   bool whole_steps() const override { return common_.seat.queues(); }
-  void StepDone(int64_t) override {
+  void StepDone(int64_t i) override {
     const int64_t now = BoardNow();
+    if (common_.seat.rank == 0) DecideToStop(i);
     common_.notes.step_ends.push_back(now);
     common_.notes.held.push_back(held_before_ + (held_ ? now - since_ : 0));
   }
@@ -105,6 +110,15 @@ class SharedDevice::Turns final : public DeviceTurns {
   void SetHash(std::function<uint64_t()> hash) override { hash_ = std::move(hash); }
 
  private:
+  // How far ranks are apart: nobody ends a repetition that the first has not begun, but for
+  // asynchronous stages, of which each may be one further.
+  void DecideToStop(int64_t i) {
+    const Seat& seat = common_.seat;
+    if (!seat.board.asked_to_stop(seat.job) || StopsAfter() != INT64_MAX) return;
+    const int64_t until = i + 2 + seat.board.ranks(seat.job);
+    if (until < seat.steps) common_.seat.board.StopAfter(seat.job, until);
+  }
+
   Common& common_;
   PlacedCommunicator* placed_;  // null: no order
   std::optional<RankBeat> beat_;

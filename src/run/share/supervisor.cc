@@ -49,7 +49,7 @@ Status Supervisor::Start(SupervisedJob job) {
   led.outcome.name = job.name;
   led.outcome.number = job.number;
   led.report = Report::Make();
-  led.signs.resize(static_cast<size_t>(board_.ranks(job.number)), Sign{0, Clock::now()});
+  led.ranks.resize(static_cast<size_t>(board_.ranks(job.number)), Listening(options_.silence));
   std::fflush(nullptr);
   const pid_t parent = getpid();
   led.leader = fork();
@@ -61,6 +61,7 @@ Status Supervisor::Start(SupervisedJob job) {
   }
   if (led.leader == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);  // keys pressed at the terminal go to the share alone
     if (getppid() != parent) _exit(static_cast<int>(ErrorKind::kRunFailed));
     int code = 0;
     try {
@@ -142,17 +143,12 @@ void Supervisor::ListenForBeats() {
   for (Led& led : jobs_) {
     const int32_t number = led.outcome.number;
     if (led.leader <= 0 || board_.state(number) != JobState::kRunning) continue;
-    for (size_t rank = 0; rank < led.signs.size(); ++rank) {
-      Sign& sign = led.signs[rank];
-      const int64_t beats = board_.beats(number, static_cast<int32_t>(rank));
-      if (beats != sign.beats || sign.beats == 0) {
-        sign = {beats, now};
-      } else if (now - sign.heard > options_.silence &&
-                 !board_.has_left(number, static_cast<int32_t>(rank))) {
-        board_.MarkDead(number,
-                        fmt::format("rank {} does not answer: it is stopped or hangs", rank));
-        break;
-      }
+    for (size_t k = 0; k < led.ranks.size(); ++k) {
+      const auto rank = static_cast<int32_t>(k);
+      const bool silent = led.ranks[k].IsSilent(board_.beats(number, rank), now);
+      if (!silent || board_.has_left(number, rank)) continue;
+      board_.MarkDead(number, fmt::format("rank {} does not answer: it is stopped or hangs", rank));
+      break;
     }
   }
 }

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "run/share/board.h"
+#include "run/share/listening.h"
 
 namespace heddle {
 
@@ -57,15 +58,11 @@ class Supervisor {
  private:
   using Clock = std::chrono::steady_clock;
   struct Report;  // what a leader says at its end, in memory that both see
-  struct Sign {
-    int64_t beats = 0;
-    Clock::time_point heard;
-  };
   struct Led {
     JobOutcome outcome;
     pid_t leader = 0;  // 0: has ended
     Report* report = nullptr;
-    std::vector<Sign> signs;
+    std::vector<Listening> ranks;
     Clock::time_point struck{};  // when it was first seen dead on the board
   };
 

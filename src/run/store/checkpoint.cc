@@ -148,11 +148,9 @@ Status PutInPlace(const std::string& parent, const std::string& from, const std:
 Status WriteBoth(const std::string& directory, CheckpointInfo& info,
                  std::span<const StoredTensor> tensors) {
   if (::mkdir(directory.c_str(), 0755) != 0) return SystemError(directory, "create");
-  const SafetensorsMetadata metadata = {
-      {"schema", kCheckpointSchema}, {"model", info.model}, {"step", std::to_string(info.step)}};
   HEDDLE_ASSIGN(
       const WrittenSafetensors written,
-      WriteSafetensors(Under(directory, "", std::string(kTensorsFile)), tensors, metadata));
+      WriteSafetensors(Under(directory, "", std::string(kTensorsFile)), tensors, MetadataOf(info)));
   info.tensors_bytes = written.bytes;
   info.tensors_hash = written.hash;
   const Json json = CheckpointInfoToJson(info);
@@ -178,10 +176,23 @@ std::string OtherCheckpoints(const std::string& path) {
   return fmt::format("use an earlier checkpoint: {}{}", fmt::join(others, ", "), more ? ", …" : "");
 }
 
+// Both files must say the same. Older checkpoints say less of it in the tensors' file.
+Status CheckAgreement(const CheckpointInfo& info, const SafetensorsMetadata& metadata,
+                      const std::string& info_path) {
+  for (const auto& [key, value] : MetadataOf(info)) {
+    const auto saved = metadata.find(key);
+    if (saved == metadata.end() || saved->second == value) continue;
+    return BadInput(info_path, fmt::format("{} is {}, but the tensors were saved with {}: it was "
+                                           "altered",
+                                           key, value, saved->second));
+  }
+  return Ok();
+}
+
 Result<Checkpoint> LoadBoth(const std::string& path) {
   const std::string info_path = Under(path, "", std::string(kInfoFile));
   const std::string tensors_path = Under(path, "", std::string(kTensorsFile));
-  HEDDLE_ASSIGN(const std::string text, ReadFile(info_path));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(info_path, kMostTextBytes));
   HEDDLE_ASSIGN(CheckpointInfo info, ParseCheckpointInfo(text, info_path));
   std::error_code failed;
   const uintmax_t bytes = fs::file_size(tensors_path, failed);
@@ -198,6 +209,7 @@ Result<Checkpoint> LoadBoth(const std::string& path) {
     return BadInput(tensors_path, fmt::format("its hash is {}, expected {}: it was altered", hash,
                                               info.tensors_hash));
   }
+  HEDDLE_RETURN_IF_ERROR(CheckAgreement(info, tensors.metadata(), info_path));
   return Checkpoint{std::move(info), std::move(tensors)};
 }
 
@@ -235,7 +247,7 @@ Result<Checkpoint> LoadCheckpoint(const std::string& path) {
 
 Result<CheckpointInfo> LoadCheckpointInfo(const std::string& path) {
   const std::string file = Under(path, "", std::string(kInfoFile));
-  HEDDLE_ASSIGN(const std::string text, ReadFile(file));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(file, kMostTextBytes));
   return ParseCheckpointInfo(text, file);
 }
 

@@ -2,7 +2,8 @@
 //
 //   runs/gpt/checkpoints/step-00000100/
 //     checkpoint.json        CheckpointInfo, with the hash of the other file
-//     tensors.safetensors    parameters and optimizer states, whole, by their names in the graph
+//     tensors.safetensors    parameters and optimizer states, whole, by their names in the graph;
+//                            what checkpoint.json says of them is in its header too
 //
 //   HEDDLE_RETURN_IF_ERROR(SaveCheckpoint(CheckpointsOf(run), {.step = 100, …}, tensors));
 //   HEDDLE_RETURN_IF_ERROR(PruneCheckpoints(run, 3));
@@ -76,6 +77,9 @@ Status PruneCheckpoints(const std::string& run, int keep);
 Status DropCheckpointsAfter(const std::string& run, int64_t step);
 
 std::string CheckpointsOf(const std::string& run);  // "run/checkpoints"
+
+// What the info says of the tensors, in words for their own file.
+SafetensorsMetadata MetadataOf(const CheckpointInfo& info);
 
 Json CheckpointInfoToJson(const CheckpointInfo& info);
 Result<CheckpointInfo> ParseCheckpointInfo(const std::string& text, const std::string& file);

@@ -6,6 +6,10 @@
 namespace heddle {
 namespace {
 
+// More than anybody trains, and far from where sums of them overflow.
+constexpr int64_t kMostSteps = int64_t{1} << 40;
+constexpr int64_t kMostSamples = int64_t{1} << 52;
+
 Result<uint64_t> SeedOf(const JsonField& json) {
   HEDDLE_ASSIGN(const JsonField seed, json.Child("seed"));
   if (seed.json().is_number_unsigned()) return seed.json().get<uint64_t>();
@@ -45,6 +49,16 @@ Json CheckpointInfoToJson(const CheckpointInfo& info) {
   return json;
 }
 
+SafetensorsMetadata MetadataOf(const CheckpointInfo& info) {
+  SafetensorsMetadata metadata;
+  const Json json = CheckpointInfoToJson(info);
+  for (const auto& [key, value] : json.items()) {
+    if (key.starts_with("tensors_")) continue;  // of the file that this goes into
+    metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return metadata;
+}
+
 Result<CheckpointInfo> ParseCheckpointInfo(const std::string& text, const std::string& file) {
   HEDDLE_ASSIGN(const Json parsed, ParseJson(text, file));
   const JsonField json(parsed, file);
@@ -53,8 +67,8 @@ Result<CheckpointInfo> ParseCheckpointInfo(const std::string& text, const std::s
       json.OnlyKeys({"schema", "step", "samples", "seed", "model", "model_hash", "optimizer",
                      "dtype", "heddle_version", "tensors_bytes", "tensors_hash"}));
   CheckpointInfo info;
-  HEDDLE_ASSIGN(info.step, json.Int("step", 0, INT64_MAX));
-  HEDDLE_ASSIGN(info.samples, json.Int("samples", 0, INT64_MAX));
+  HEDDLE_ASSIGN(info.step, json.Int("step", 0, kMostSteps));
+  HEDDLE_ASSIGN(info.samples, json.Int("samples", 0, kMostSamples));
   HEDDLE_ASSIGN(info.seed, SeedOf(json));
   HEDDLE_ASSIGN(info.model, json.String("model"));
   HEDDLE_ASSIGN(info.model_hash, json.String("model_hash"));

@@ -154,12 +154,20 @@ Result<RunDirectory> RunDirectory::Open(const std::string& path) {
 }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::move(other.path_)), log_(std::exchange(other.log_, -1)) {}
+    : path_(std::move(other.path_)),
+      claim_(std::move(other.claim_)),
+      log_(std::exchange(other.log_, -1)) {}
 
 RunDirectory::~RunDirectory() { CloseLog(); }
 
 void RunDirectory::CloseLog() {
   if (log_ >= 0) ::close(std::exchange(log_, -1));
+}
+
+Status RunDirectory::Claim() {
+  HEDDLE_ASSIGN(DirectoryClaim claim, DirectoryClaim::Take(path_));
+  claim_.emplace(std::move(claim));
+  return Ok();
 }
 
 std::string RunDirectory::checkpoints_path() const { return CheckpointsOf(path_); }
@@ -191,7 +199,7 @@ Status RunDirectory::WriteTimeline(const std::string& text) const {
 }
 
 Result<Json> RunDirectory::ReadConfig() const {
-  HEDDLE_ASSIGN(const std::string text, ReadFile(config_path()));
+  HEDDLE_ASSIGN(const std::string text, ReadFile(config_path(), kMostTextBytes));
   HEDDLE_ASSIGN(Json json, ParseJson(text, config_path()));
   const JsonField root(json, config_path());
   HEDDLE_ASSIGN(const std::string schema, root.String("schema"));
@@ -237,7 +245,11 @@ Status RunDirectory::Append(const Json& line) {
 
 Result<std::vector<Json>> RunDirectory::ReadLog() const {
   HEDDLE_ASSIGN(const std::string text, ReadLogText(log_path()));
-  HEDDLE_ASSIGN(std::vector<Line> lines, LinesOf(text, log_path()));
+  return ParseRunLog(text, log_path());
+}
+
+Result<std::vector<Json>> ParseRunLog(const std::string& text, const std::string& file) {
+  HEDDLE_ASSIGN(std::vector<Line> lines, LinesOf(text, file));
   std::vector<Json> log;
   for (Line& line : lines) log.push_back(std::move(line.json));
   return log;

@@ -6,6 +6,7 @@
 //     log.jsonl        one JSON object per line, appended as training goes
 //     timeline.json    what happened when, measured
 //     checkpoints/     see checkpoint.h
+//     lock             says who writes the run now, or did last (base/directory_claim.h)
 //     config-until-<step>.json, plan-until-<step>.json   what the steps before were trained with
 //
 //   HEDDLE_ASSIGN(RunDirectory run, RunDirectory::CreateNamed("runs", "tiny-mlp", time(nullptr)));
@@ -18,16 +19,18 @@
 //   HEDDLE_RETURN_IF_ERROR(run.ResumeAfter(100));
 //
 // A line of the log counts once it has its line break: a torn last line, left by a writer that was
-// killed, is not read, and is removed by the next Append. One process writes a run; any may read
-// it.
+// killed, is not read, and is removed by the next Append. One process writes a run, the one that
+// has claimed it; any may read it.
 #pragma once
 
 #include <cstdint>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/directory_claim.h"
 #include "base/json_fwd.h"
 #include "base/result.h"
 
@@ -50,6 +53,9 @@ class RunDirectory {
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;
   ~RunDirectory();
+
+  // Before anything is written: the run is this process's while it lives, and nobody else's.
+  Status Claim();
 
   const std::string& path() const { return path_; }
   std::string plan_path() const { return path_ + "/plan.json"; }
@@ -87,6 +93,7 @@ class RunDirectory {
   void CloseLog();
 
   std::string path_;
+  std::optional<DirectoryClaim> claim_;
   int log_ = -1;  // opened by the first Append
 };
 
@@ -97,6 +104,9 @@ struct ResumePoint {
 };
 // `path` is a run or one of its checkpoints.
 Result<ResumePoint> FindResumePoint(const std::string& path);
+
+// The lines of a log, but for a torn last one.
+Result<std::vector<Json>> ParseRunLog(const std::string& text, const std::string& file);
 
 // "gpt:layers=12" -> "gpt-layers-12": a letter or digit, then also _, . and -; at most 64 in all.
 std::string RunNameOf(std::string_view model);

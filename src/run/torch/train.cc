@@ -249,6 +249,9 @@ class RankTrainer {
     } catch (const FiniteWatch::Found& found) {
       return Describe(found.not_finite(), "");
     }
+    if (hooks_.turns != nullptr && hooks_.turns->StopsAfter() < options.repetitions) {
+      steps = (hooks_.turns->StopsAfter() + outside_) * per_body_;
+    }
     const double elapsed = SecondsSince(options.start);
     step_seconds_ = elapsed / static_cast<double>(steps);
     std::vector<double> losses;

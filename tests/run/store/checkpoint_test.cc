@@ -223,6 +223,33 @@ TEST_F(CheckpointTest, DamageIsFoundAndTheOthersAreNamed) {
   EXPECT_EQ(WeightOf(run() + "/checkpoints/step-00000002"), 2.0F);
 }
 
+TEST_F(CheckpointTest, AnEditedDescriptionIsFoundAndNamed) {
+  const std::string path = Save(100);
+  const std::string file = path + "/checkpoint.json";
+  const Json whole = ParseJson(ReadFile(file).value(), file).value();
+  const std::vector<std::pair<const char*, Json>> edits = {
+      {"step", 140},         {"samples", 3201},          {"seed", 8},
+      {"model", "tiny-gpt"}, {"model_hash", "4beb6a"},   {"optimizer", "sgd"},
+      {"dtype", "f64"},      {"heddle_version", "9.9.9"}};
+  for (const auto& [key, value] : edits) {
+    Json edited = whole;
+    edited[key] = value;
+    ASSERT_TRUE(WriteFile(file, edited.dump()).ok());
+    const auto loaded = LoadCheckpoint(path);
+    ASSERT_FALSE(loaded.ok()) << key;
+    EXPECT_THAT(ErrorOf(loaded), AllOf(HasSubstr(std::string("checkpoint.json: ") + key + " is "),
+                                       HasSubstr("it was altered")));
+  }
+  for (const char* key : {"step", "samples"}) {
+    Json edited = whole;
+    edited[key] = INT64_MAX;
+    ASSERT_TRUE(WriteFile(file, edited.dump()).ok());
+    EXPECT_FALSE(LoadCheckpointInfo(path).ok()) << key;
+  }
+  ASSERT_TRUE(WriteFile(file, whole.dump()).ok());
+  EXPECT_TRUE(LoadCheckpoint(path).ok());
+}
+
 TEST_F(CheckpointTest, PathsThatAreNotCheckpoints) {
   const std::string path = Save(1);
   EXPECT_THAT(ErrorOf(LoadCheckpoint(run())),

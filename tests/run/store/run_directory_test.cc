@@ -89,6 +89,14 @@ TEST_F(RunDirectoryTest, ADirectoryWithARunIsRefused) {
   EXPECT_TRUE(RunDirectory::Create(path()).ok());
 }
 
+TEST_F(RunDirectoryTest, OneProcessHasIt) {
+  RunDirectory first = RunDirectory::Create(scratch_ / "run").value();
+  ASSERT_TRUE(first.Claim().ok());
+  ASSERT_TRUE(first.WriteConfig(Json::object()).ok());
+  RunDirectory second = RunDirectory::Open(scratch_ / "run").value();  // whoever only reads may
+  EXPECT_THAT(ErrorOf(second.Claim()), HasSubstr("is in use by process"));
+}
+
 TEST_F(RunDirectoryTest, PathsThatCannotBe) {
   ASSERT_TRUE(WriteFile(scratch_ / "file", "x").ok());
   EXPECT_THAT(ErrorOf(RunDirectory::Create(scratch_ / "file")), HasSubstr("is a file"));
