@@ -45,7 +45,8 @@ std::string RoomHint(const std::string& path, int64_t bytes) {
 }
 
 std::string RemedyOf(int code, const std::string& path, int64_t bytes) {
-  if (code == EFBIG) return "files may not be that large here: raise ulimit -f; what was there before is untouched";
+  if (code == EFBIG)
+    return "files may not be that large here: raise ulimit -f; what was there before is untouched";
   if (IsLackOfRoom(code)) return RoomHint(path, bytes);
   switch (code) {
     case EMFILE:

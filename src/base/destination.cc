@@ -1,6 +1,7 @@
 #include "base/destination.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -35,6 +36,16 @@ Status CheckRoom(const std::string& path, int64_t bytes, const std::string& for_
   return BadInput(path,
                   fmt::format("{} need {} bytes, {} bytes are free there", for_what, bytes, free),
                   "free some, raise the quota, or write to another disk");
+}
+
+Status CheckFileSize(const std::string& path, int64_t bytes) {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Ok();
+  if (bytes <= 0 || limit.rlim_cur >= static_cast<uint64_t>(bytes)) return Ok();
+  return BadInput(path,
+                  fmt::format("a file of {} bytes is wanted, and files may have {} here", bytes,
+                              limit.rlim_cur),
+                  "raise ulimit -f");
 }
 
 }  // namespace heddle

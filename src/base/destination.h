@@ -4,7 +4,7 @@
 //   HEDDLE_RETURN_IF_ERROR(CheckWritable("plan.json"));
 //   HEDDLE_RETURN_IF_ERROR(CheckRoom("runs/a/checkpoints", 3 * bytes, "its checkpoints"));
 //
-// Both leave nothing behind. What is true now may be false later: whoever writes still looks.
+// They leave nothing behind. What is true now may be false later: whoever writes still looks.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +20,8 @@ Status CheckWritable(const std::string& path);
 // The disk of a path, or of the nearest directory around it that is there, has so many bytes free.
 // Ok where the system does not say.
 Status CheckRoom(const std::string& path, int64_t bytes, const std::string& for_what);
+
+// A file may become so large: `ulimit -f` permits it.
+Status CheckFileSize(const std::string& path, int64_t bytes);
 
 }  // namespace heddle

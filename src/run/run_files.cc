@@ -39,6 +39,7 @@ int64_t CheckpointsToCome(const RunConfig& config, int64_t done, int64_t there) 
 Status CheckSpace(const RunConfig& config, const Graph& graph, DType dtype, int64_t done,
                   const std::string& path) {
   const int64_t each = BytesOf(graph, dtype, /*with_states=*/true);
+  if (config.steps > done) HEDDLE_RETURN_IF_ERROR(CheckFileSize(CheckpointsOf(path), each));
   const auto there = static_cast<int64_t>(ListCheckpoints(path).size());
   const int64_t count = CheckpointsToCome(config, done, there);
   return CheckRoom(CheckpointsOf(path), count * each,
@@ -68,6 +69,7 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
   Status writable = CheckWritable(config.weights);  // may lie in the directory
   if (writable.ok() && !config.weights.empty()) {
     writable = CheckRoom(config.weights, BytesOf(graph, dtype, false), "the weights");
+    if (writable.ok()) writable = CheckFileSize(config.weights, BytesOf(graph, dtype, false));
   }
   if (!writable.ok()) {
     std::error_code ignored;

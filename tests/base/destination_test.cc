@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "support/child_process.h"
 #include "support/scratch_folder.h"
 
 namespace heddle {
@@ -48,6 +49,19 @@ TEST(DestinationTest, RoomIsThatOfTheNearestDirectory) {
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().ToString(), HasSubstr("2 checkpoints need 9223372036854775807 bytes"));
   EXPECT_THAT(status.error().ToString(), HasSubstr("are free"));
+}
+
+TEST(DestinationTest, AFileThatMayNotBeThatLargeIsRefusedAtTheStart) {
+  const std::string said = InChild([]() -> std::string {
+    const rlimit limit{1000, 1000};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return "not permitted";
+    if (!CheckFileSize("w", 1000).ok()) return "refused too early";
+    const Status status = CheckFileSize("w", 1001);
+    return status.ok() ? "permitted" : status.error().ToString();
+  });
+  EXPECT_EQ(said,
+            "w: a file of 1001 bytes is wanted, and files may have 1000 here\n"
+            "  hint: raise ulimit -f");
 }
 
 }  // namespace

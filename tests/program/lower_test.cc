@@ -37,6 +37,13 @@ TEST(LowerTest, OneDevice) {
   EXPECT_EQ(FaultsOf(PlanOf(8, 4, {Line({0}, 3, 4)}), Mlp(3, 8)), "");
 }
 
+TEST(LowerTest, AProgramLargerThanAnybodyTrainsIsNotMade) {
+  const Plan plan = PlanOf(4, 1, {{{StageOf({{0, 4'000'000}}, {1}, "F B")}}});
+  const Result<Program> program = LowerPlan(plan, Mlp(3, 4));
+  ASSERT_FALSE(program.ok());
+  EXPECT_NE(program.error().ToString().find("4,000,001 layers"), std::string::npos);
+}
+
 TEST(LowerTest, TwoStagesAsWritten) {
   Plan plan = PlanOf(2, 2, {Line({0, 1}, 2, 2)});
   plan.optimizer = Optimizer::kSgd;

@@ -60,8 +60,8 @@ TEST_F(RunFilesTest, ARunThatGoesOnKeepsItsConfigUntilItSaves) {
   EXPECT_EQ(ConfigIn("config.json")["rate"], 0.5);
   EXPECT_EQ(ConfigIn("config.json")["directory"], folder_ / "run");
   EXPECT_EQ(ConfigIn("config-until-00000010.json")["rate"], 0.001);
-  EXPECT_THAT(folder_.Names("run"),
-              ElementsAre("checkpoints", "config-until-00000010.json", "config.json", "lock", "plan.json"));
+  EXPECT_THAT(folder_.Names("run"), ElementsAre("checkpoints", "config-until-00000010.json",
+                                                "config.json", "lock", "plan.json"));
   // The same again changes nothing.
   {
     RunFiles files = Open(rest, 30).value();

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/text.h"
 #include "program/lower/async_lower.h"
 #include "program/lower/local_lower.h"
 #include "program/lower/plan_layout.h"
@@ -458,9 +459,30 @@ void AddDevices(const Graph& graph, const PlanLayout& layout, SegmentMaker& make
   }
 }
 
+// A Program grows with the layers on each device, and so does the time of all who read it: larger
+// ones than anybody trains are refused before they are made.
+Status CheckSize(const Plan& plan) {
+  constexpr int64_t kMost = 4'000'000;
+  int64_t layers = 0;
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    for (const StagePlan& stage : pipeline.stages) {
+      for (const LayerRun& run : stage.chunks) {
+        layers += (int64_t{run.last} - run.first + 1) * std::ssize(stage.devices);
+      }
+    }
+  }
+  if (layers <= kMost) return Ok();
+  return BadInput(
+      "plan",
+      fmt::format("{} layers, counted on each device they are on: too large a Program",
+                  GroupDigits(layers)),
+      fmt::format("at most {}; give the model stages, or use fewer devices", GroupDigits(kMost)));
+}
+
 }  // namespace
 
 Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptions& options) {
+  HEDDLE_RETURN_IF_ERROR(CheckSize(plan));
   Program program;
   program.strategy = plan.strategy;
   program.model = plan.model;

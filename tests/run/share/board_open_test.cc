@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "run/share/board.h"
+#include "support/child_process.h"
 
 namespace heddle {
 namespace {
@@ -234,6 +235,17 @@ TEST_F(BoardOpen, BadNamesAreRefused) {
     EXPECT_EQ(board.error().kind, ErrorKind::kBadInput);
   }
   EXPECT_FALSE(Board::Open(std::string(65, 'a'), kShape).ok());
+}
+
+TEST_F(BoardOpen, WhereSharedMemoryIsTooSmallItIsAnErrorAndNoSignal) {
+  const std::string said = InChild([&]() -> std::string {
+    if (!MountTinyDisk("/dev/shm", "64k")) return "not permitted";
+    const Result<Board> board = Open();
+    return board.ok() ? "opened" : board.error().ToString() + (Exists() ? ", and is there" : "");
+  });
+  if (said == "not permitted") GTEST_SKIP() << "mounting a tmpfs is not permitted here";
+  EXPECT_NE(said.find("of shared memory: No space left on device"), std::string::npos) << said;
+  EXPECT_EQ(said.find("and is there"), std::string::npos);
 }
 
 }  // namespace
