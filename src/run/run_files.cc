@@ -79,7 +79,7 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
   complete.seed = config.seed.value_or(1);
   complete.dtype = dtype;
   Json json = RunConfigToJson(complete);
-  json.erase("override");  // of this time alone
+  for (const char* key : {"override", "secret_file", "interface"}) json.erase(key);  // of this time
   if (!in_place) {
     HEDDLE_RETURN_IF_ERROR(files.directory_.WriteConfig(json));
     HEDDLE_RETURN_IF_ERROR(files.directory_.WritePlan(text));
