@@ -26,8 +26,9 @@ void ShapedHosts::Shape(int host, double bytes_per_second) const {
 }
 
 std::string ShapedHosts::OnEach(const std::string& command, int ranks, int port) const {
-  std::string line =
-      fmt::format("export WORLD_SIZE={} MASTER_ADDR=10.77.0.1 MASTER_PORT={};", ranks, port);
+  std::string line = fmt::format(
+      "export WORLD_SIZE={} MASTER_ADDR=10.77.0.1 MASTER_PORT={} HEDDLE_SECRET=of-shaped-hosts;",
+      ranks, port);
   for (int rank = ranks - 1; rank >= 0; --rank) {
     line += fmt::format(" RANK={} ip netns exec {}n{} {}{}", rank, tag_, rank, command,
                         rank > 0 ? " > /dev/null 2>&1 &" : " 2> /dev/null");

@@ -1,6 +1,6 @@
 // One rank that times all-gathers and reduce-scatters of uneven blocks, padded and grouped, beside
 // the others; the first prints seconds. Ranks come from RANK, WORLD_SIZE, MASTER_ADDR and
-// MASTER_PORT.
+// MASTER_PORT, what they must know from HEDDLE_SECRET.
 //
 //   heddle_collective_probe KIND REPETITIONS BYTES,BYTES,… …    of every rank's block, for each
 //   case
@@ -18,6 +18,7 @@
 
 #include "base/json_field.h"
 #include "run/launched_rank.h"
+#include "run/rank_meeting.h"
 #include "run/torch/c10d_communicator.h"
 
 namespace heddle {
@@ -105,14 +106,12 @@ Status Run(const std::vector<std::string>& words) {
                     "see its source");
   }
   const auto rank = static_cast<size_t>(launched->rank);
-  std::unique_ptr<Rendezvous> rendezvous;
-  if (rank == 0) {
-    HEDDLE_ASSIGN(rendezvous, HostRendezvous(launched->port));
-  }
+  MeetingOptions meeting_options;
+  meeting_options.environment = [](const char* name) { return std::getenv(name); };
+  HEDDLE_ASSIGN(const RankMeeting meeting, RankMeeting::Open(*launched, meeting_options));
   C10dOptions options;
-  options.address = launched->address;
-  options.port = launched->port;
-  HEDDLE_ASSIGN(options.interface_address, AddressTowards(launched->address, launched->port));
+  options.interface_address = meeting.interface_address();
+  HEDDLE_ASSIGN(options.store, meeting.Connect());
   options.device = launched->rank;
   options.devices = launched->ranks;
   options.groups = {{}};

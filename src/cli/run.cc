@@ -106,6 +106,11 @@ void AddFiles(CLI::App* command, Flags& flags) {
   note(command->add_option("--save-every", config.save_every, "Steps between checkpoints"),
        "save_every")
       ->check(AtLeast(0));
+  note(command->add_option("--check-every", config.check_every,
+                           "Steps between looks whether replicas of a weight are equal; they are "
+                           "compared at the start and at every save, too"),
+       "check_every")
+      ->check(AtLeast(0));
   note(command->add_option("--keep", config.keep, "With --save-every: checkpoints kept"), "keep")
       ->check(AtLeast(1))
       ->capture_default_str();
@@ -142,12 +147,26 @@ void AddDevices(CLI::App* command, Flags& flags) {
   note(command->add_flag("--threads", config.threads, "Devices as threads of one process"),
        "threads");
   note(command->add_option("--port", config.port,
-                           "Where processes find each other; any free one if 0"),
+                           "Under a launcher: the port, or on one host the number, at which "
+                           "processes meet; MASTER_PORT if 0"),
        "port")
       ->check(Within(0, 65535));
   note(
+      command->add_option("--secret-file", config.secret_file,
+                          "Under a launcher: a file of mode 600 with what all processes must know; "
+                          "else it is HEDDLE_SECRET, needed across hosts"),
+      "secret_file");
+  note(command->add_option("--interface", config.interface,
+                           "Under a launcher: the network interface or address of this host to "
+                           "listen on; MASTER_ADDR, and the way there, if not given"),
+       "interface");
+  note(
       command->add_option("--meet-within", config.meet_within, "Seconds for all processes to come"),
       "meet_within")
+      ->capture_default_str();
+  note(command->add_option("--silent-after", config.silent_after,
+                           "Seconds after which a process that gives no sign of life is lost"),
+       "silent_after")
       ->capture_default_str();
   note(command->add_option("--stuck-after", config.stuck_after,
                            "A device is stuck that takes so many times what its work should take; "

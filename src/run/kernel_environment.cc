@@ -1,6 +1,7 @@
 #include "run/kernel_environment.h"
 
 #include <cstdlib>
+#include <fstream>
 
 namespace heddle {
 namespace {
@@ -18,6 +19,14 @@ const char* IntelCore() {
   return nullptr;
 }
 
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line;
+  }
+  return "";
+}
+
 }  // namespace
 
 void SetKernelEnvironment() {
@@ -26,6 +35,16 @@ void SetKernelEnvironment() {
   setenv("GLOG_minloglevel", "3", 0);  // what c10d has to say, we say
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   if (const char* core = IntelCore()) setenv("OPENBLAS_CORETYPE", core, 0);
+}
+
+std::string KindOfKernels() {
+  std::string kind = ProcessorName();
+  for (const char* name : {"OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
+                           "DNNL_MAX_CPU_ISA", "MKL_CBWR"}) {
+    const char* value = std::getenv(name);
+    kind += std::string("; ") + name + "=" + (value != nullptr ? value : "");
+  }
+  return kind;
 }
 
 }  // namespace heddle

@@ -57,9 +57,10 @@ Result<std::optional<LaunchedRank>> FindLaunchedRank(const Environment& environm
     HEDDLE_ASSIGN(const int64_t rank, Number(environment, launcher.rank, 0, ranks - 1));
     found.rank = static_cast<int32_t>(rank);
     found.ranks = static_cast<int32_t>(ranks);
+    found.all_here = AllHere(environment, launcher, ranks);
     if (const char* address = environment("MASTER_ADDR")) {
       found.address = address;
-    } else if (AllHere(environment, launcher, ranks)) {
+    } else if (found.all_here) {
       found.address = "127.0.0.1";
     } else {
       return BadInput("MASTER_ADDR",

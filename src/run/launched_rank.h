@@ -17,6 +17,7 @@ struct LaunchedRank {
   int32_t ranks = 1;
   std::string address;  // of the first rank's host
   uint16_t port = 0;
+  bool all_here = false;  // the launcher says that all ranks are on this host
 };
 
 // Null where the variable is not set.

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "run/attended_clock.h"
 #include "run/communicator.h"
 #include "run/vigil.h"
 
@@ -26,21 +27,53 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 volatile std::sig_atomic_t first_signal = 0;
-volatile std::sig_atomic_t signals = 0;
+volatile std::sig_atomic_t interrupts = 0;
 
+// Schedulers may send the others several times, and to all processes.
 void OnSignal(int signal) {
-  if (signals == 0) first_signal = signal;
-  signals = signals + 1;
+  if (first_signal == 0) {
+    first_signal = signal;
+  } else if (signal == SIGINT) {
+    interrupts = interrupts + 1;
+  }
 }
 
-// What all processes share: the number that the parent tells, and a slot each.
+// In a child.
+std::atomic<int>* asked = nullptr;
+void OnSignalOfChild(int signal) { *asked = signal; }
+
+// All that ask to stop. Who was started with SIGHUP ignored (nohup) wants it so.
+void Handle(void (*handler)(int)) {
+  std::signal(SIGINT, handler);
+  std::signal(SIGTERM, handler);
+  if (std::signal(SIGHUP, handler) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+}
+
+// While this lives, what asks to stop waits: a process that is not ready would just end.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+    sigprocmask(SIG_BLOCK, &set, &before_);
+  }
+  ~SignalsHeld() { Release(); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  void Release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+// A slot for each process, in memory that all share.
 class SharedSlots {
  public:
-  explicit SharedSlots(int count) : bytes_(sizeof(Head) + sizeof(ProcessSlot) * Size(count)) {
+  explicit SharedSlots(int count) : bytes_(sizeof(ProcessSlot) * static_cast<size_t>(count)) {
     memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
-    head_ = new (memory_) Head;
-    slots_ = reinterpret_cast<ProcessSlot*>(static_cast<std::byte*>(memory_) + sizeof(Head));
+    slots_ = static_cast<ProcessSlot*>(memory_);
     for (int k = 0; k < count; ++k) new (slots_ + k) ProcessSlot;
   }
   ~SharedSlots() { munmap(memory_, bytes_); }
@@ -48,21 +81,10 @@ class SharedSlots {
   SharedSlots& operator=(const SharedSlots&) = delete;
 
   ProcessSlot& slot(int32_t rank) { return slots_[rank]; }
-  void Tell(int number) { head_->number = number; }
-  int WaitForNumber() const {
-    while (head_->number < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return head_->number;
-  }
 
  private:
-  struct alignas(64) Head {
-    std::atomic<int> number{-1};
-  };
-  static size_t Size(int count) { return static_cast<size_t>(count); }
-
   size_t bytes_;
   void* memory_;
-  Head* head_;
   ProcessSlot* slots_;
 };
 
@@ -74,13 +96,14 @@ void WriteError(const Error& error, ProcessSlot& slot) {
 }
 
 // The life of a child. Does not return.
-[[noreturn]] void BeChild(int32_t rank, SharedSlots& shared,
-                          const std::function<Status(int32_t, ProcessSlot&, int)>& work) {
+[[noreturn]] void BeChild(int32_t rank, SharedSlots& shared, SignalsHeld& signals,
+                          const std::function<Status(int32_t, ProcessSlot&)>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);  // keys pressed at the terminal go to the parent alone
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
   ProcessSlot& slot = shared.slot(rank);
+  asked = &slot.asked;
+  Handle(OnSignalOfChild);
+  signals.Release();
   std::thread([&slot] {
     while (true) {
       slot.cpu_milliseconds = CpuMilliseconds();
@@ -90,7 +113,8 @@ void WriteError(const Error& error, ProcessSlot& slot) {
   }).detach();
   int code = 0;
   try {
-    const Status status = work(rank, slot, shared.WaitForNumber());
+    const Status status = work(rank, slot);
+    slot.done = status.ok();
     if (!status.ok()) {
       WriteError(status.error(), slot);
       code = static_cast<int>(status.error().kind);
@@ -112,7 +136,7 @@ void WriteError(const Error& error, ProcessSlot& slot) {
 class Watcher {
  public:
   Watcher(SharedSlots& shared, std::vector<pid_t> children, const ProcessWatch& watch)
-      : shared_(shared), watch_(watch) {
+      : shared_(shared), watch_(watch), clock_(Clock::now(), watch.silence) {
     for (const pid_t child : children)
       children_.push_back({child, Vigil(watch.silence, watch.patience, Clock::now())});
   }
@@ -121,11 +145,11 @@ class Watcher {
 
   Status Watch() {
     while (alive() > 0) {
-      if (signals > 0 && shared_.slot(0).stop == 0) {
-        shared_.slot(0).stop = first_signal;
+      if (const int signal = Asked(); signal != 0 && shared_.slot(0).stop == 0) {
+        shared_.slot(0).stop = signal;
         watch_.asked_to_stop();
       }
-      if (signals > 1) {
+      if (interrupts > 0) {
         KillAll();
         at_once_ = true;
         return Ok();
@@ -161,7 +185,17 @@ class Watcher {
     Vigil vigil;
     const char* hung = nullptr;     // how
     std::optional<int> ended = {};  // as waitpid tells
+    int64_t order = INT64_MAX;      // in which it was seen to leave or hang
   };
+
+  // By whom it may be: schedulers tell all processes of a job, or only some.
+  int Asked() {
+    if (first_signal != 0) return first_signal;
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      if (const int signal = shared_.slot(static_cast<int32_t>(rank)).asked) return signal;
+    }
+    return 0;
+  }
 
   int alive() const {
     return static_cast<int>(std::count_if(children_.begin(), children_.end(),
@@ -174,12 +208,15 @@ class Watcher {
       if (child.pid <= 0 || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
       child.pid = 0;
       child.ended = status;
-      const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      child.order = left_++;
+      const auto rank = static_cast<int32_t>(&child - children_.data());
+      const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0 && shared_.slot(rank).done;
       if (!well && !first_failure_) first_failure_ = Clock::now();
     }
   }
 
   void LookAtTheLiving() {
+    const Clock::time_point now = clock_.At(Clock::now());
     for (size_t k = 0; k < children_.size(); ++k) {
       Child& child = children_[k];
       if (child.pid <= 0 || child.hung != nullptr) continue;
@@ -189,10 +226,11 @@ class Watcher {
       const Vigil::Verdict verdict =
           child.vigil.Look({slot.beats, slot.progress.packed(), work.segment, work.predicted,
                             static_cast<double>(slot.cpu_milliseconds) * 1e-3},
-                           Clock::now());
+                           now);
       if (verdict == Vigil::Verdict::kWell) continue;
       child.hung = verdict == Vigil::Verdict::kSilent ? "does not answer: it is stopped or hangs"
                                                       : "does not get on: it is stuck";
+      child.order = left_++;
       if (!first_failure_) first_failure_ = Clock::now();
     }
   }
@@ -205,36 +243,59 @@ class Watcher {
     return child.ended && WIFSIGNALED(*child.ended) && WTERMSIG(*child.ended) == SIGABRT;
   }
 
-  // Killed or hung before aborted, aborted before failed, failed before having lost another.
+  // It ended without a word: neither done nor with an error.
+  bool LeftSilently(const Child& child) {
+    const ProcessSlot& slot = shared_.slot(static_cast<int32_t>(&child - children_.data()));
+    return child.ended && WIFEXITED(*child.ended) && !slot.done && slot.failed == 0;
+  }
+  bool Failed(const Child& child, bool lost_a_peer) {
+    const ProcessSlot& slot = shared_.slot(static_cast<int32_t>(&child - children_.data()));
+    return slot.failed != 0 && slot.lost_a_peer == lost_a_peer;
+  }
+
+  // Killed, hung or left silently before aborted, aborted before failed, failed before having lost
+  // another; among equals the first to leave.
   Error Cause() {
-    for (size_t rank = 0; rank < children_.size(); ++rank) {
-      const Child& child = children_[rank];
-      if (child.hung == nullptr && !WasKilled(child)) continue;
-      lost_ = static_cast<int32_t>(rank);
-      return Describe(rank, child.hung != nullptr ? child.hung : HowItEnded(child));
-    }
-    for (size_t rank = 0; rank < children_.size(); ++rank) {
-      if (Aborted(children_[rank])) return Describe(rank, HowItEnded(children_[rank]));
-    }
-    for (const bool lost_a_peer : {false, true}) {
+    const auto first = [&](const auto& is_one) -> std::optional<size_t> {
+      std::optional<size_t> found;
       for (size_t rank = 0; rank < children_.size(); ++rank) {
-        ProcessSlot& slot = shared_.slot(static_cast<int32_t>(rank));
-        if (slot.failed == 0 || slot.lost_a_peer != lost_a_peer) continue;
-        const auto kind = static_cast<ErrorKind>(slot.failed.load());
-        if (kind != ErrorKind::kRunFailed || slot.where[0] != 0) {  // it says what it is about
-          Error error{kind, slot.where.data(), slot.what.data(), slot.hint.data()};
-          if (kind == ErrorKind::kRunFailed && error.hint.empty()) {
-            error.hint = watch_.hint(shared_.slot(0));
-          }
-          return error;
-        }
-        return Describe(rank, std::string("failed: ") + slot.what.data());
+        if (!is_one(children_[rank])) continue;
+        if (!found || children_[rank].order < children_[*found].order) found = rank;
       }
+      return found;
+    };
+    if (const auto rank = first([&](const Child& child) {
+          return child.hung != nullptr || WasKilled(child) || LeftSilently(child);
+        })) {
+      const Child& child = children_[*rank];
+      lost_ = static_cast<int32_t>(*rank);
+      return Describe(*rank, child.hung != nullptr ? child.hung : HowItEnded(child));
+    }
+    if (const auto rank = first(&Aborted)) return Describe(*rank, HowItEnded(children_[*rank]));
+    for (const bool lost_a_peer : {false, true}) {
+      const auto rank = first([&](const Child& child) { return Failed(child, lost_a_peer); });
+      if (rank) return WhyItFailed(*rank);
     }
     return {ErrorKind::kRunFailed, "run", "a process ended without saying why", ""};
   }
 
+  Error WhyItFailed(size_t rank) {
+    const ProcessSlot& slot = shared_.slot(static_cast<int32_t>(rank));
+    const auto kind = static_cast<ErrorKind>(slot.failed.load());
+    if (kind == ErrorKind::kRunFailed && slot.where[0] == 0) {
+      return Describe(rank, std::string("failed: ") + slot.what.data());
+    }
+    Error error{kind, slot.where.data(), slot.what.data(),
+                slot.hint.data()};  // says what it is about
+    if (kind == ErrorKind::kRunFailed && error.hint.empty())
+      error.hint = watch_.hint(shared_.slot(0));
+    return error;
+  }
+
   static std::string HowItEnded(const Child& child) {
+    if (WIFEXITED(*child.ended)) {
+      return fmt::format("left before the others, with exit code {}", WEXITSTATUS(*child.ended));
+    }
     const int signal = WTERMSIG(*child.ended);
     return fmt::format("was killed by signal {} ({})", signal, strsignal(signal));
   }
@@ -251,6 +312,8 @@ class Watcher {
   std::vector<Child> children_;
   std::optional<Clock::time_point> first_failure_;
   std::optional<int32_t> lost_;
+  AttendedClock clock_;
+  int64_t left_ = 0;  // so many, by death, end or silence
   bool at_once_ = false;
 };
 
@@ -262,15 +325,15 @@ int64_t CpuMilliseconds() {
   return int64_t{used.tv_sec} * 1000 + used.tv_nsec / 1'000'000;
 }
 
-Status RunProcesses(int count,
-                    const std::function<Status(int32_t rank, ProcessSlot& slot, int number)>& work,
+Status RunProcesses(int count, const std::function<Status(int32_t rank, ProcessSlot& slot)>& work,
                     const ProcessWatch& watch, ProcessesEnd* end) {
   SharedSlots shared(count);
   std::fflush(nullptr);
   std::vector<pid_t> children;
+  SignalsHeld signals;
   for (int rank = 0; rank < count; ++rank) {
     const pid_t child = fork();
-    if (child == 0) BeChild(rank, shared, work);
+    if (child == 0) BeChild(rank, shared, signals, work);
     if (child < 0) {
       const std::string why = std::strerror(errno);
       for (const pid_t other : children) {
@@ -284,10 +347,9 @@ Status RunProcesses(int count,
     children.push_back(child);
   }
   Watcher watcher(shared, children, watch);
-  std::signal(SIGINT, OnSignal);
-  std::signal(SIGTERM, OnSignal);
-  HEDDLE_ASSIGN(const int number, watch.after_fork());
-  shared.Tell(number);
+  Handle(OnSignal);
+  signals.Release();
+  HEDDLE_RETURN_IF_ERROR(watch.after_fork());
   const Status status = watcher.Watch();
   if (end != nullptr) *end = watcher.End();
   return status;

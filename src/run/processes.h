@@ -3,7 +3,8 @@
 //   const Status status = RunProcesses(4, [&](int32_t rank, ProcessSlot& slot) { … }, watch);
 //
 // A process that dies, fails or stops answering is named, with where it was; the others are ended.
-// None outlives this process.
+// Of several the cause is named, and of equals the first to leave. None outlives this process. Time
+// in which this process was itself stopped counts against nobody.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +27,11 @@ struct ProcessSlot {
   WorkerProgress progress;
   std::atomic<int64_t> beats{0};             // goes up as long as the process answers
   std::atomic<int64_t> cpu_milliseconds{0};  // that it has used
-  std::atomic<int> stop{0};    // by the parent, for the first process: the signal that asks for it
-  std::atomic<int> said{0};    // what the first process has to say to the parent at its end
-  std::atomic<int> failed{0};  // ErrorKind, once the texts are written
+  std::atomic<int> stop{0};   // by the parent, for the first process: the signal that asks for it
+  std::atomic<int> asked{0};  // the signal that this process was sent, for the parent
+  std::atomic<bool> done{false};  // its work is, well
+  std::atomic<int> said{0};       // what the first process has to say to the parent at its end
+  std::atomic<int> failed{0};     // ErrorKind, once the texts are written
   std::atomic<bool> lost_a_peer{false};
   std::array<char, 256> where{};
   std::array<char, 1024> what{};
@@ -54,8 +57,8 @@ struct WorkAt {
 };
 
 struct ProcessWatch {
-  // Called in this process once all have been forked; returns a number for them (a port).
-  std::function<Result<int>()> after_fork = []() -> Result<int> { return 0; };
+  // Called in this process once all have been forked.
+  std::function<Status()> after_fork = [] { return Ok(); };
   // "device 2 (b:0)", and where it is: "step 17, compute B2 #3".
   std::function<std::string(int32_t rank)> name;
   std::function<std::string(const WorkerProgress& progress, int32_t rank)> place;
@@ -75,15 +78,14 @@ struct ProcessWatch {
 struct ProcessesEnd {
   std::optional<int32_t> lost;  // the rank that was killed or hung, if one was
   int said = 0;                 // ProcessSlot::said of the first
-  int signal = 0;               // SIGINT or SIGTERM: what asked to stop, if anything
+  int signal = 0;               // SIGINT, SIGTERM or SIGHUP: what asked to stop, if anything
   bool at_once = false;         // it was asked a second time, and all were ended
 };
 
-// `work` gets its rank, its slot and the number of after_fork. REQUIRES: this process has no other
-// thread. SIGINT and SIGTERM are told to the first process by its slot, and it decides; a second
-// one ends all at once. `end` may be null.
-Status RunProcesses(int count,
-                    const std::function<Status(int32_t rank, ProcessSlot& slot, int number)>& work,
+// REQUIRES: this process has no other thread. SIGINT, SIGTERM and SIGHUP, sent to this process or
+// to any of its children, are told to the first process by its slot, and it decides; a second
+// SIGINT ends all at once. `end` may be null.
+Status RunProcesses(int count, const std::function<Status(int32_t rank, ProcessSlot& slot)>& work,
                     const ProcessWatch& watch, ProcessesEnd* end = nullptr);
 
 }  // namespace heddle

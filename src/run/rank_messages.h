@@ -53,4 +53,14 @@ std::vector<T> FromBytes(const ByteString& bytes) {
   return values;
 }
 
+// One value, and nothing else: another process may be broken.
+template <class T>
+T OneFromBytes(const ByteString& bytes) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (bytes.size() != sizeof(T)) throw PeerLost("a device sent something else than was agreed");
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
 }  // namespace heddle

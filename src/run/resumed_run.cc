@@ -15,7 +15,8 @@ namespace heddle {
 namespace {
 
 // Never the run's: they say what to do with it.
-constexpr std::array<std::string_view, 3> kOwn = {"directory", "resume", "override"};
+constexpr std::array<std::string_view, 5> kOwn = {"directory", "resume", "override", "secret_file",
+                                                  "interface"};
 // Not the same run any more.
 constexpr std::array<std::string_view, 3> kDecisive = {"seed", "validation", "dtype"};
 

@@ -63,6 +63,9 @@ constexpr Need kNeeds[] = {
     {"port", &HasProcesses, kNoProcesses, kLeaveOutThreads},
     {"meet_within", &HasProcesses, kNoProcesses, kLeaveOutThreads},
     {"stuck_after", &HasProcesses, kNoProcesses, kLeaveOutThreads},
+    {"silent_after", &HasProcesses, kNoProcesses, kLeaveOutThreads},
+    {"secret_file", &HasProcesses, kNoProcesses, kLeaveOutThreads},
+    {"interface", &HasProcesses, kNoProcesses, kLeaveOutThreads},
     {"elastic", &HasProcesses, kNoProcesses, kLeaveOutThreads},
     {"native_collectives", &HasProcesses, kNoProcesses, kLeaveOutThreads},
     {"override", [](const RunConfig& c) { return !c.resume.empty(); },
@@ -91,6 +94,7 @@ Json RunConfigToJson(const RunConfig& config) {
                {"schedule", config.schedule},
                {"eval_every", config.eval_every},
                {"save_every", config.save_every},
+               {"check_every", config.check_every},
                {"keep", config.keep},
                {"directory", config.directory},
                {"resume", config.resume},
@@ -105,6 +109,9 @@ Json RunConfigToJson(const RunConfig& config) {
                {"port", config.port},
                {"meet_within", config.meet_within},
                {"stuck_after", config.stuck_after},
+               {"silent_after", config.silent_after},
+               {"secret_file", config.secret_file},
+               {"interface", config.interface},
                {"native_collectives", config.native_collectives}};
   if (config.seed) json["seed"] = *config.seed;
   if (config.dtype) json["dtype"] = NameOf(*config.dtype);
@@ -124,6 +131,7 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_RETURN_IF_ERROR(reader.Read("schedule", config.schedule));
   HEDDLE_RETURN_IF_ERROR(reader.Read("eval_every", config.eval_every, 0));
   HEDDLE_RETURN_IF_ERROR(reader.Read("save_every", config.save_every, 0));
+  HEDDLE_RETURN_IF_ERROR(reader.Read("check_every", config.check_every, 0));
   HEDDLE_RETURN_IF_ERROR(reader.Read("keep", config.keep, 1, INT32_MAX));
   HEDDLE_RETURN_IF_ERROR(reader.Read("directory", config.directory));
   HEDDLE_RETURN_IF_ERROR(reader.Read("resume", config.resume));
@@ -138,6 +146,9 @@ Result<RunConfig> RunConfigFromJson(const JsonField& json) {
   HEDDLE_RETURN_IF_ERROR(reader.Read("port", config.port, 0, 65535));
   HEDDLE_RETURN_IF_ERROR(reader.Read("meet_within", config.meet_within));
   HEDDLE_RETURN_IF_ERROR(reader.Read("stuck_after", config.stuck_after));
+  HEDDLE_RETURN_IF_ERROR(reader.Read("silent_after", config.silent_after));
+  HEDDLE_RETURN_IF_ERROR(reader.Read("secret_file", config.secret_file));
+  HEDDLE_RETURN_IF_ERROR(reader.Read("interface", config.interface));
   HEDDLE_RETURN_IF_ERROR(reader.Read("native_collectives", config.native_collectives));
   if (json.Has("seed")) {
     HEDDLE_ASSIGN(const int64_t seed, json.Int("seed", 0, INT64_MAX));
@@ -166,6 +177,10 @@ Status CheckRunConfig(const RunConfig& config) {
   if (!(config.meet_within > 0 && config.meet_within <= kMostSeconds)) {
     return BadInput("--meet-within", fmt::format("{} is out of range", config.meet_within),
                     "seconds, above 0");
+  }
+  if (!(config.silent_after >= 1 && config.silent_after <= kMostSeconds)) {
+    return BadInput("--silent-after", fmt::format("{} is out of range", config.silent_after),
+                    "seconds, 1 or more");
   }
   if (!(config.dilate >= 0) || !IsFinite(config.dilate)) {
     return BadInput("--dilate", fmt::format("{} is no factor", config.dilate),

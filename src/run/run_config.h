@@ -30,6 +30,7 @@ struct RunConfig {
   std::optional<DType> dtype;         // f32 or f64; that of the plan unless given
   int64_t eval_every = 0;             // steps; 0: only at the end
   int64_t save_every = 0;             // steps; 0: only at the end
+  int64_t check_every = 0;            // steps between looks whether replicas are equal; 0: at saves
   int64_t keep = 3;                   // checkpoints
   std::string directory;              // of the run; empty: a new one in runs/
   std::string resume;                 // a run directory or a checkpoint to go on from
@@ -41,10 +42,13 @@ struct RunConfig {
   bool emulate = false;               // pace to the plan's cluster; devices are threads
   double dilate = 0;                  // how much slower time goes then; 0: chosen
   bool threads = false;               // devices as threads of one process
-  int64_t port = 0;                   // where processes find each other; 0: any that is free
-  double meet_within = 60;            // seconds for all processes to come
-  double stuck_after = 10;            // times what its work should take; 0: never (vigil.h)
-  bool native_collectives = false;    // the library\'s own reductions
+  int64_t port = 0;                   // where a launcher's processes meet; 0: MASTER_PORT
+  std::string secret_file;          // with what they must know; else HEDDLE_SECRET (meet/secret.h)
+  std::string interface;            // of this host, where they listen; empty: found
+  double meet_within = 60;          // seconds for all processes to come
+  double silent_after = 4;          // seconds without a sign of life: lost
+  double stuck_after = 10;          // times what its work should take; 0: never (vigil.h)
+  bool native_collectives = false;  // the library\'s own reductions
 };
 
 Json RunConfigToJson(const RunConfig& config);

@@ -47,6 +47,15 @@ Status CheckSpace(const RunConfig& config, const Graph& graph, DType dtype, int6
                                ToText(Bytes{each}), config.keep));
 }
 
+// Nothing if that would take too long to find out for somebody who waits for an error.
+std::optional<bool> IsWhole(const std::string& checkpoint) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  const Result<CheckpointInfo> info = LoadCheckpointInfo(checkpoint);
+  if (!info.ok()) return false;
+  if (info.value().tensors_bytes > kMostBytes) return std::nullopt;
+  return LoadCheckpoint(checkpoint).ok();
+}
+
 }  // namespace
 
 Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunConfig& config,
@@ -85,7 +94,7 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
   complete.seed = config.seed.value_or(1);
   complete.dtype = dtype;
   Json json = RunConfigToJson(complete);
-  json.erase("override");  // of this time alone
+  for (const char* key : {"override", "secret_file", "interface"}) json.erase(key);  // of this time
   if (!in_place) {
     HEDDLE_RETURN_IF_ERROR(files.directory_.WriteConfig(json));
     HEDDLE_RETURN_IF_ERROR(files.directory_.WritePlan(text));
@@ -114,8 +123,18 @@ std::string GoOnHint(const std::string& directory, const std::string& how) {
   const auto checkpoints =
       directory.empty() ? std::vector<std::string>() : ListCheckpoints(directory);
   if (checkpoints.empty()) return "nothing was saved: start again" + with;
-  return fmt::format("the last checkpoint is {}: go on{} by heddle run --resume {}",
-                     checkpoints.back(), with, directory);
+  const std::string& last = checkpoints.back();
+  const std::optional<bool> whole = IsWhole(last);
+  if (whole.value_or(true)) {
+    return fmt::format("the last checkpoint{} is {}: go on{} by heddle run --resume {}",
+                       whole ? "" : ", too large to look at now,", last, with, directory);
+  }
+  const auto good = std::find_if(checkpoints.rbegin(), checkpoints.rend(),
+                                 [](const std::string& path) { return IsWhole(path) == true; });
+  if (good == checkpoints.rend()) {
+    return fmt::format("{} is damaged, and none is whole: start again{}", last, with);
+  }
+  return fmt::format("{} is damaged: go on{} by heddle run --resume {}", last, with, *good);
 }
 
 }  // namespace heddle

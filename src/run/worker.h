@@ -36,6 +36,11 @@ class WorkerProgress {
   // Nothing before the first step.
   std::optional<WorkerPlace> Load() const { return Unpack(packed()); }
   int64_t packed() const { return packed_.load(std::memory_order_relaxed); }
+  // Whether a number from elsewhere can be one of packed().
+  static bool IsPlace(int64_t packed) {
+    return packed == kNowhere ||
+           (packed >= 0 && (packed >> kSectionShift & kSectionMask) < kSectionCount);
+  }
   static std::optional<WorkerPlace> Unpack(int64_t packed) {
     if (packed == kNowhere) return std::nullopt;
     return WorkerPlace{packed >> kStepShift,

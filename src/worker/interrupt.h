@@ -1,5 +1,6 @@
-// Asked to stop: the first SIGINT or SIGTERM is noted and the run stops when it can; a second one
-// ends this process at once, without a word.
+// Asked to stop: the first SIGINT, SIGTERM or SIGHUP is noted and the run stops when it can. A
+// second SIGINT ends this process at once, without a word; the others are often sent several times,
+// by a scheduler and the launcher below it, and mean one stop.
 #pragma once
 
 #include <csignal>
@@ -13,7 +14,7 @@ int CaughtInterrupt();
 
 // For people, on standard error.
 inline constexpr const char kStopping[] =
-    "\nstopping after the steps under way; once more to end at once\n";
+    "\nstopping after the steps under way; Ctrl-C to end at once\n";
 
 // The exit code of a run that a signal stopped.
 inline int CodeOf(int signal) { return 128 + (signal != 0 ? signal : SIGTERM); }

@@ -65,6 +65,17 @@ Status CheckProfile(const Request& request, const Plan& plan) {
                fmt::format("{} was made without a profile", request.plan), "leave it out"};
 }
 
+// Without a launcher processes meet by what they inherit: there is no port to choose.
+Status CheckMeeting(const Request& request) {
+  for (const char* key : {"port", "secret_file", "interface"}) {
+    if (std::find(request.given.begin(), request.given.end(), key) == request.given.end()) continue;
+    return Error{ErrorKind::kUsage, OptionOf(key),
+                 "no launcher has started this process: those it starts need no port to meet",
+                 "leave it out, or start one process per device by mpirun, srun or torchrun"};
+  }
+  return Ok();
+}
+
 Result<int> RunOnThreadsHere(Training training, const LoadedPlan& loaded, RunFront& front) {
   std::unique_ptr<Emulation> emulation;
   if (training.config.emulate) {
@@ -103,6 +114,7 @@ Result<int> RunCommand(const Words& words) {
     HEDDLE_ASSIGN(launched, FindLaunchedRank([](const char* name) { return std::getenv(name); },
                                              config.port));
   }
+  if (!launched) HEDDLE_RETURN_IF_ERROR(CheckMeeting(request));
   // Inside a launcher's shell an emulation is by itself.
   if (config.emulate && launched && launched->ranks == 1) launched.reset();
   if (!launched || launched->rank == 0) {

@@ -167,7 +167,7 @@ RunFront::RunFront(const Plan& plan, bool as_json)
   listener_.step = [this](int64_t step, int64_t steps, double loss, double) {
     progress_.Step(step, steps, loss);
   };
-  listener_.interrupted = [this] { return signal_() != 0; };
+  listener_.interrupted = [this] { return signal_(); };
 }
 
 Result<int> RunFront::Conclude(const Result<RunResult>& trained) {
@@ -179,7 +179,7 @@ Result<int> RunFront::Conclude(const Result<RunResult>& trained) {
     HEDDLE_RETURN_IF_ERROR(directory.WriteTimeline(PerfettoJson(result.timeline)));
   }
   HEDDLE_RETURN_IF_ERROR(as_json_ ? PrintJson(ToJson(result)) : Print(SummaryOf(result, plan_)));
-  return result.interrupted ? CodeOf(signal_()) : 0;
+  return result.interrupted ? CodeOf(result.stopped_by) : 0;
 }
 
 }  // namespace heddle

@@ -4,21 +4,24 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <iterator>
 #include <optional>
 
 #include "base/hash.h"
 #include "base/json_field.h"
-#include "base/version.h"
 #include "choose/planners.h"
 #include "cluster/without_device.h"
 #include "program/segment_cost.h"
 #include "program/text/program_text.h"
+#include "run/meet/store_server.h"
+#include "run/peer_watch.h"
 #include "run/processes.h"
+#include "run/rank_meeting.h"
 #include "run/run_files.h"
+#include "run/run_identity.h"
 #include "run/torch/c10d_communicator.h"
-#include "run/torch/peer_watch.h"
 #include "worker/interrupt.h"
 #include "worker/output.h"
 
@@ -81,19 +84,18 @@ class Places {
   std::vector<double> slower_;  // by device: how much a slow processor is
 };
 
-// One rank over c10d, in whatever process it is.
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(1e3 * seconds));
+}
+
+// One rank over c10d, in whatever process it is. `options` know the store and the interface.
 Result<int> RunRank(
     const Training& training, int32_t rank, C10dOptions options, const std::string& where,
     RunFront& front, WorkerProgress* progress, const std::function<void()>& all_have_met = [] {}) {
-  const Program& program = training.program;
   options.device = rank;
-  options.devices = static_cast<int32_t>(program.devices.size());
+  options.devices = static_cast<int32_t>(training.program.devices.size());
   options.native_all_reduce = training.config.native_collectives;
-  options.meet_within =
-      std::chrono::milliseconds(static_cast<int64_t>(1e3 * training.config.meet_within));
-  options.identity =
-      fmt::format("heddle {}, plan {}", kVersion, HashOf(PlanToJson(*training.plan).dump()));
-  for (const Group& group : program.groups) options.groups.push_back(group.devices);
+  for (const Group& group : training.program.groups) options.groups.push_back(group.devices);
   HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
   all_have_met();
   const Result<RunResult> trained =
@@ -101,7 +103,7 @@ Result<int> RunRank(
   if (rank == 0) return front.Conclude(trained);
   if (!trained.ok()) return trained.error();
   if (trained.value().failed) return static_cast<int>(ErrorKind::kRunFailed);  // the first says why
-  return trained.value().interrupted ? CodeOf(CaughtInterrupt()) : 0;
+  return trained.value().interrupted ? CodeOf(trained.value().stopped_by) : 0;
 }
 
 // The processes' end as an exit code.
@@ -116,11 +118,13 @@ Result<int> RunWatched(const Training& training, const LoadedPlan& loaded, RunFr
                        ProcessesEnd& end) {
   const Program& program = training.program;
   HEDDLE_ASSIGN(const Places places, Places::Make(program, loaded));
-  std::unique_ptr<Rendezvous> rendezvous;
+  HEDDLE_ASSIGN(const Seats seats, Seats::Make(static_cast<int>(program.devices.size())));
+  std::unique_ptr<StoreServer> store;
   ProcessWatch watch;
-  watch.after_fork = [&]() -> Result<int> {
-    HEDDLE_ASSIGN(rendezvous, HostRendezvous(static_cast<uint16_t>(training.config.port)));
-    return rendezvous->port();
+  watch.after_fork = [&]() -> Status {
+    HEDDLE_ASSIGN(store, StoreServer::Start(seats));
+    seats.CloseRest();
+    return Ok();
   };
   watch.name = [&](int32_t rank) { return places.Name(rank); };
   watch.place = [&](const WorkerProgress& progress, int32_t rank) {
@@ -132,11 +136,13 @@ Result<int> RunWatched(const Training& training, const LoadedPlan& loaded, RunFr
   watch.hint = [](const ProcessSlot& first) { return GoOnHint(first.directory.data()); };
   watch.asked_to_stop = [] { Say("{}", kStopping); };
   watch.patience = training.config.stuck_after;
-  const auto work = [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
+  watch.silence = Milliseconds(training.config.silent_after);
+  const auto work = [&](int32_t rank, ProcessSlot& slot) -> Status {
     front.StopOn([&slot] { return slot.stop.load(); });
     front.OnOpened([&slot](const std::string& path) { WriteText(slot.directory, path); });
     C10dOptions options;
-    options.port = static_cast<uint16_t>(port);
+    HEDDLE_ASSIGN(options.store, seats.Take(rank, Milliseconds(training.config.meet_within)));
+    seats.CloseRest();
     HEDDLE_ASSIGN(const int code,
                   RunRank(training, rank, options, "a process each", front, &slot.progress));
     if (rank == 0) slot.said = 1 + code;
@@ -162,6 +168,21 @@ Result<LoadedPlan> PlanWithout(const LoadedPlan& loaded, const std::string& devi
   return smaller;
 }
 
+Result<RankMeeting> Meet(const RunConfig& config, const LaunchedRank& launched) {
+  MeetingOptions options;
+  options.environment = [](const char* name) { return std::getenv(name); };
+  options.secret_file = config.secret_file;
+  options.interface = config.interface;
+  options.meet_within = Milliseconds(config.meet_within);
+  options.note = [](const std::string& line) { Say("{}\n", line); };
+  HEDDLE_ASSIGN(RankMeeting meeting, RankMeeting::Open(launched, options));
+  if (launched.rank == 0) {
+    Say("{}: {} processes meet at {}, this host is {} to them\n", launched.launcher, launched.ranks,
+        meeting.place().ToString(), meeting.interface_address());
+  }
+  return meeting;
+}
+
 }  // namespace
 
 Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
@@ -182,29 +203,28 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   HEDDLE_ASSIGN(const Places places, Places::Make(training.program, loaded));
   // Launchers tell all processes at once: the first decides when to stop.
   CatchInterrupts();
-  std::unique_ptr<Rendezvous> rendezvous;
-  if (launched.rank == 0) {
-    HEDDLE_ASSIGN(rendezvous, HostRendezvous(launched.port));
-  }
+  HEDDLE_ASSIGN(const RankMeeting meeting, Meet(training.config, launched));
+  const std::chrono::milliseconds meet_within = Milliseconds(training.config.meet_within);
   C10dOptions options;
-  options.address = launched.address;
-  options.port = launched.port;
-  HEDDLE_ASSIGN(options.interface_address, AddressTowards(launched.address, launched.port));
-  if (launched.rank == 0) {
-    Say("{}: {} processes meet at {}:{}, this host is {} to them\n", launched.launcher,
-        launched.ranks, launched.address, launched.port, options.interface_address);
-  }
+  options.interface_address = meeting.interface_address();
+  HEDDLE_ASSIGN(options.store, meeting.Connect());
+  HEDDLE_ASSIGN(const DType dtype, TrainedType(*training.plan, training.config));
+  HEDDLE_ASSIGN(const RunIdentity identity,
+                IdentityOf(training.config, HashOf(PlanToJson(*training.plan).dump()), dtype));
+  const auto name = [&](int32_t rank) { return places.Name(rank); };
+  HEDDLE_RETURN_IF_ERROR(
+      AgreeOnIdentity(*options.store, launched.rank, launched.ranks, identity, name, meet_within));
   std::string directory = training.config.directory;
   front.OnOpened([&](const std::string& path) { directory = path; });
   WorkerProgress progress;
   PeerWatchOptions watch_options;
-  watch_options.address = launched.address;
-  watch_options.port = launched.port;
+  HEDDLE_ASSIGN(watch_options.store, meeting.Connect());
   watch_options.rank = launched.rank;
   watch_options.ranks = launched.ranks;
   watch_options.progress = &progress;
   watch_options.patience = training.config.stuck_after;
-  watch_options.name = [&](int32_t rank) { return places.Name(rank); };
+  watch_options.silence = Milliseconds(training.config.silent_after);
+  watch_options.name = name;
   watch_options.place = [&](int64_t place, int32_t rank) {
     return places.Text(WorkerProgress::Unpack(place), rank);
   };
@@ -216,10 +236,18 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
     const bool knows = launched.rank == 0 || !ListCheckpoints(directory).empty();
     return knows ? GoOnHint(directory) : std::string();
   };
+  // Another was asked to end at once.
+  watch_options.code = [] {
+    return CaughtInterrupt() != 0 ? CodeOf(CaughtInterrupt())
+                                  : static_cast<int>(ErrorKind::kRunFailed);
+  };
   std::optional<PeerWatch> watch;
   try {
-    return RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
-                   &progress, [&] { watch.emplace(watch_options); });
+    const Result<int> code =
+        RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
+                &progress, [&] { watch.emplace(std::move(watch_options)); });
+    if (!code.ok() && watch) watch->Leave(code.error());
+    return code;
   } catch (const PeerLost& lost) {
     if (CaughtInterrupt() != 0) return CodeOf(CaughtInterrupt());  // another was asked twice
     watch->AwaitVerdict();

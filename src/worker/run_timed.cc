@@ -72,6 +72,7 @@ Result<RunResult> RunProfiled(const LoadedPlan& loaded, const RunConfig& config,
     HEDDLE_RETURN_IF_ERROR(directory.Append({{"step", k + 1}, {"seconds", timed.seconds[k]}}));
   }
   result.interrupted = result.timed_steps < config.steps;
+  result.stopped_by = listener.interrupted();
   result.measured_iteration_seconds = MedianAfterFirst(std::move(timed.seconds));
   result.deadlines = timed.deadlines;
   result.missed = timed.missed;

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "base/version.h"
 #include "program/unroll.h"
+#include "run/meet/store_server.h"
 #include "run/processes.h"
 #include "run/share/shared_device.h"
 #include "run/torch/c10d_communicator.h"
@@ -54,19 +54,18 @@ void PinTo(int32_t device) {
 }
 
 // The life of one rank.
-Status RunRank(const ShareRun& run, int32_t rank, int port, ProcessSlot& slot) {
+Status RunRank(const ShareRun& run, int32_t rank, const Seats& seats, ProcessSlot& slot) {
   const Program& program = run.job.training.program;
   C10dOptions options;
   if (run.hosts != nullptr) {
     HEDDLE_RETURN_IF_ERROR(run.hosts->links.Enter(HostOf(run, rank)));
-    options.address = ShapedLinks::AddressOf(HostOf(run, 0));
     options.interface_address = ShapedLinks::AddressOf(HostOf(run, rank));
   }
   if (run.config.pin) PinTo(run.job.devices[static_cast<size_t>(rank)]);
-  options.port = static_cast<uint16_t>(port);
+  HEDDLE_ASSIGN(options.store, seats.Take(rank, std::chrono::minutes(1)));
+  seats.CloseRest();
   options.device = rank;
   options.devices = static_cast<int32_t>(program.devices.size());
-  options.identity = kVersion;
   for (const Group& group : program.groups) options.groups.push_back(group.devices);
   HEDDLE_ASSIGN(const std::unique_ptr<Communicator> communicator, ConnectC10d(options));
   HEDDLE_ASSIGN(std::optional<ShareFault> fault, RehearsedFault());
@@ -102,13 +101,14 @@ std::string ShareRun::NotesPath(int32_t rank) const {
 
 Status LeadShareJob(const ShareRun& run) {
   const Program& program = run.job.training.program;
-  std::unique_ptr<Rendezvous> rendezvous;
+  HEDDLE_ASSIGN(const Seats seats, Seats::Make(static_cast<int>(program.devices.size())));
+  std::unique_ptr<StoreServer> store;
   ProcessWatch watch;
   watch.silence = run.config.Silence();
-  watch.after_fork = [&]() -> Result<int> {
-    if (run.hosts != nullptr) HEDDLE_RETURN_IF_ERROR(run.hosts->links.Enter(HostOf(run, 0)));
-    HEDDLE_ASSIGN(rendezvous, HostRendezvous(0));
-    return rendezvous->port();
+  watch.after_fork = [&]() -> Status {
+    HEDDLE_ASSIGN(store, StoreServer::Start(seats));
+    seats.CloseRest();
+    return Ok();
   };
   watch.name = [&](int32_t rank) {
     return fmt::format("device {} ({})", rank, program.devices[static_cast<size_t>(rank)].name);
@@ -125,9 +125,7 @@ Status LeadShareJob(const ShareRun& run) {
   ProcessesEnd end;
   HEDDLE_RETURN_IF_ERROR(RunProcesses(
       static_cast<int>(program.devices.size()),
-      [&](int32_t rank, ProcessSlot& slot, int port) -> Status {
-        return RunRank(run, rank, port, slot);
-      },
+      [&](int32_t rank, ProcessSlot& slot) -> Status { return RunRank(run, rank, seats, slot); },
       watch, &end));
   if (!end.at_once) return Ok();
   return Error{ErrorKind::kRunFailed, "job " + run.job.config.name, "was ended by a signal", ""};

@@ -33,21 +33,15 @@ Status Forever() {
 }
 
 TEST(ProcessesTest, AllEndWell) {
-  ProcessWatch watch = Watch();
-  watch.after_fork = []() -> Result<int> { return 42; };
   const Status status = RunProcesses(
-      3,
-      [](int32_t, ProcessSlot&, int number) -> Status {
-        return number == 42 ? Ok() : Status(BadInput("number", "is another"));
-      },
-      watch);
+      3, [](int32_t, ProcessSlot&) { return Ok(); }, Watch());
   EXPECT_TRUE(status.ok()) << status.error().ToString();
 }
 
 TEST(ProcessesTest, AKilledOneIsNamedWithItsPlace) {
   const Status status = RunProcesses(
       3,
-      [](int32_t rank, ProcessSlot& slot, int) -> Status {
+      [](int32_t rank, ProcessSlot& slot) -> Status {
         slot.progress.Store({7, Section::kBody, 0});
         if (rank == 2) raise(SIGKILL);
         return Forever();
@@ -64,7 +58,7 @@ TEST(ProcessesTest, AStoppedOneIsNoticed) {
   watch.silence = std::chrono::seconds(2);
   const Status status = RunProcesses(
       2,
-      [](int32_t rank, ProcessSlot&, int) -> Status {
+      [](int32_t rank, ProcessSlot&) -> Status {
         if (rank == 1) raise(SIGSTOP);
         return Forever();
       },
@@ -79,7 +73,7 @@ TEST(ProcessesTest, TheCauseIsNamedNotTheEffect) {
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const Status status = RunProcesses(
       3,
-      [&](int32_t rank, ProcessSlot&, int) -> Status {
+      [&](int32_t rank, ProcessSlot&) -> Status {
         if (rank == 0) {
           *lost = true;
           throw PeerLost("connection closed");
@@ -98,7 +92,7 @@ TEST(ProcessesTest, TheCauseIsNamedNotTheEffect) {
 TEST(ProcessesTest, AKilledOneIsNamedBeforeOneThatAborted) {
   const Status status = RunProcesses(
       2,
-      [](int32_t rank, ProcessSlot&, int) -> Status {
+      [](int32_t rank, ProcessSlot&) -> Status {
         raise(rank == 0 ? SIGABRT : SIGKILL);
         return Forever();
       },
@@ -110,7 +104,7 @@ TEST(ProcessesTest, AKilledOneIsNamedBeforeOneThatAborted) {
 TEST(ProcessesTest, AnErrorKeepsItsKindAndWords) {
   const Status status = RunProcesses(
       2,
-      [](int32_t, ProcessSlot&, int) -> Status {
+      [](int32_t, ProcessSlot&) -> Status {
         return BadInput("data.txt", "is empty", "give another");
       },
       Watch());
@@ -124,7 +118,7 @@ TEST(ProcessesTest, AnErrorKeepsItsKindAndWords) {
 TEST(ProcessesTest, AFailureWithAPlaceKeepsItsWords) {
   const Status status = RunProcesses(
       2,
-      [](int32_t rank, ProcessSlot&, int) -> Status {
+      [](int32_t rank, ProcessSlot&) -> Status {
         if (rank == 1) return Forever();
         return Error{ErrorKind::kRunFailed, "step 3", "fc0.w is not finite", "a smaller rate"};
       },
@@ -140,7 +134,7 @@ TEST(ProcessesTest, TheHintKnowsWhatTheFirstProcessHasDone) {
   };
   const Status status = RunProcesses(
       2,
-      [](int32_t rank, ProcessSlot& slot, int) -> Status {
+      [](int32_t rank, ProcessSlot& slot) -> Status {
         if (rank == 1) return Forever();
         WriteText(slot.directory, "runs/a");
         raise(SIGKILL);
@@ -156,7 +150,7 @@ TEST(ProcessesTest, TheFirstProcessHasTheLastWord) {
   ProcessesEnd end;
   const Status status = RunProcesses(
       1,
-      [](int32_t, ProcessSlot& slot, int) -> Status {
+      [](int32_t, ProcessSlot& slot) -> Status {
         slot.said = 7;
         return Ok();
       },
@@ -166,38 +160,118 @@ TEST(ProcessesTest, TheFirstProcessHasTheLastWord) {
   EXPECT_FALSE(end.lost);
 }
 
-// In a process of its own, which is sent so many signals, each after the one before was noticed.
-int CodeOfSignalled(int signals) {
+// One that just leaves is named, not those who lose it by that; not even when its code says that
+// all is well.
+TEST(ProcessesTest, TheFirstToLeaveIsNamed) {
+  for (const int code : {0, 3}) {
+    const Status status = RunProcesses(
+        3,
+        [&](int32_t rank, ProcessSlot&) -> Status {
+          if (rank == 1) _exit(code);
+          throw PeerLost("connection closed");
+        },
+        Watch());
+    ASSERT_FALSE(status.ok());
+    EXPECT_THAT(
+        status.error().ToString(),
+        HasSubstr("device 1: left before the others, with exit code " + std::to_string(code)));
+  }
+}
+
+// Among equals the order is that in which they left.
+TEST(ProcessesTest, OfTwoThatFailTheFirstIsNamed) {
+  auto* gone = static_cast<std::atomic<pid_t>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const Status status = RunProcesses(
+      2,
+      [&](int32_t rank, ProcessSlot&) -> Status {
+        if (rank == 1) {
+          *gone = getpid();
+          throw std::runtime_error("the first");
+        }
+        // Until the parent has seen it go.
+        while (*gone == 0 || kill(*gone, 0) == 0) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        throw std::runtime_error("the second");
+      },
+      Watch());
+  munmap(gone, 4096);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(status.error().ToString(), HasSubstr("device 1: failed: the first"));
+}
+
+// A machine that was suspended: all processes stop for longer than any may be silent, and go on.
+TEST(ProcessesTest, APauseOfAllCountsAgainstNobody) {
+  auto* pids = static_cast<std::atomic<pid_t>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t parent = fork();
   if (parent == 0) {
     ProcessWatch watch = Watch();
-    watch.asked_to_stop = [] {};
+    watch.silence = std::chrono::seconds(2);
+    const Status status = RunProcesses(
+        2,
+        [&](int32_t rank, ProcessSlot&) -> Status {
+          pids[rank] = getpid();
+          while (pids[2] == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          return Ok();
+        },
+        watch);
+    _exit(status.ok() ? 0 : 1);
+  }
+  while (pids[0] == 0 || pids[1] == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const std::vector<pid_t> all = {parent, pids[0], pids[1]};
+  for (const pid_t pid : all) kill(pid, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  for (const pid_t pid : all) kill(pid, SIGCONT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // to be blamed, if any is
+  pids[2] = 1;
+  int status = 0;
+  waitpid(parent, &status, 0);
+  EXPECT_EQ(status, 0);
+  munmap(pids, 4096);
+}
+
+// In a process of its own, which is sent so many signals, each after the one before was noticed.
+int CodeOfSignalled(int signals, int signal = SIGINT, bool to_child = false) {
+  const pid_t parent = fork();
+  if (parent == 0) {
+    ProcessWatch watch = Watch();
     ProcessesEnd end;
     const Status status = RunProcesses(
         2,
-        [&](int32_t rank, ProcessSlot& slot, int) -> Status {
-          if (rank == 1) return Forever();
+        [&](int32_t rank, ProcessSlot& slot) -> Status {
+          if (rank == 1) return signal == SIGINT && signals > 1 ? Forever() : Ok();
           for (int k = 0; k < signals; ++k) {
-            kill(getppid(), SIGINT);
+            kill(to_child ? getpid() : getppid(), signal);
             while (slot.stop == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
           }
-          return Forever();
+          return signal == SIGINT && signals > 1 ? Forever() : Ok();
         },
         watch, &end);
-    _exit(!status.ok() ? 1 : end.signal != SIGINT ? 2 : end.at_once ? 3 : 4);
+    _exit(!status.ok() ? 1 : end.signal != signal ? 2 : end.at_once ? 3 : 4);
   }
   int status = 0;
   waitpid(parent, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(ProcessesTest, ASecondSignalEndsAllAtOnce) { EXPECT_EQ(CodeOfSignalled(2), 3); }
+TEST(ProcessesTest, ASecondInterruptEndsAllAtOnce) { EXPECT_EQ(CodeOfSignalled(2), 3); }
+
+// A scheduler tells all processes, and may say it again.
+TEST(ProcessesTest, OtherSignalsMeanOneStopWhoeverGetsThem) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    EXPECT_EQ(CodeOfSignalled(3, signal), 4) << signal;
+    EXPECT_EQ(CodeOfSignalled(3, signal, /*to_child=*/true), 4) << signal;
+  }
+  EXPECT_EQ(CodeOfSignalled(1, SIGINT, /*to_child=*/true), 4);
+}
 
 TEST(ProcessesTest, NothingIsLeftWhenTheParentCannotGoOn) {
   ProcessWatch watch = Watch();
-  watch.after_fork = []() -> Result<int> { return BadInput("port", "is in use"); };
+  watch.after_fork = []() -> Status { return BadInput("port", "is in use"); };
   const Status status = RunProcesses(
-      2, [](int32_t, ProcessSlot&, int) { return Forever(); }, watch);
+      2, [](int32_t, ProcessSlot&) { return Forever(); }, watch);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().what, "is in use");
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);  // no child
@@ -225,7 +299,7 @@ TEST(ProcessesTest, ChildrenEndWithTheirParent) {
   if (parent == 0) {
     (void)RunProcesses(
         2,
-        [&](int32_t rank, ProcessSlot&, int) -> Status {
+        [&](int32_t rank, ProcessSlot&) -> Status {
           pids[rank] = getpid();
           return Forever();
         },

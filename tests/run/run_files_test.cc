@@ -122,5 +122,20 @@ TEST_F(RunFilesTest, HintsSpeakOfACheckpointOnlyIfThereIsOne) {
   EXPECT_THAT(GoOnHint(files.path()), HasSubstr("step-00000010: go on by heddle run --resume"));
 }
 
+TEST_F(RunFilesTest, HintsLookAtTheCheckpoint) {
+  RunFiles files = Open(Config(folder_ / "run")).value();
+  Save(files, 10);
+  Save(files, 20);
+  const auto damage = [](const std::string& checkpoint) {
+    std::filesystem::resize_file(checkpoint + "/tensors.safetensors", 9);
+  };
+  const std::vector<std::string> saved = ListCheckpoints(files.path());
+  damage(saved[1]);
+  EXPECT_EQ(GoOnHint(files.path()),
+            saved[1] + " is damaged: go on by heddle run --resume " + saved[0]);
+  damage(saved[0]);
+  EXPECT_EQ(GoOnHint(files.path()), saved[1] + " is damaged, and none is whole: start again");
+}
+
 }  // namespace
 }  // namespace heddle

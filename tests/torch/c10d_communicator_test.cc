@@ -1,14 +1,16 @@
 #include "run/torch/c10d_communicator.h"
 
 #include "run/communicator_cases.h"
+#include "run/meet/store_server.h"
+#include "run/torch/c10d_store.h"
 
 namespace heddle {
 namespace {
 
 class C10dWorld final : public World {
  public:
-  C10dWorld(int devices, Groups groups, bool native) : rendezvous_(HostRendezvous(0).value()) {
-    options_.port = rendezvous_->port();
+  C10dWorld(int devices, Groups groups, bool native)
+      : seats_(Seats::Make(devices).value()), server_(StoreServer::Start(seats_).value()) {
     options_.devices = devices;
     options_.groups = std::move(groups);
     options_.native_all_reduce = native;
@@ -16,11 +18,13 @@ class C10dWorld final : public World {
   std::unique_ptr<Communicator> ForDevice(int32_t device) override {
     C10dOptions mine = options_;
     mine.device = device;
+    mine.store = seats_.Take(device, std::chrono::hours(1)).value();
     return ConnectC10d(mine).value();
   }
 
  private:
-  std::unique_ptr<Rendezvous> rendezvous_;
+  Seats seats_;
+  std::unique_ptr<StoreServer> server_;
   C10dOptions options_;
 };
 
@@ -48,18 +52,38 @@ TEST(C10dCommunicatorTest, TheLibrarysOwnAllReduce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(C10dCommunicatorTest, APortInUseAndNobodyThere) {
-  const auto first = HostRendezvous(0).value();
-  const auto second = HostRendezvous(first->port());
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.error().kind, ErrorKind::kRunFailed);
-  EXPECT_NE(second.error().ToString().find(std::to_string(first->port())), std::string::npos);
+// The other device never comes.
+TEST(C10dCommunicatorTest, NobodyThere) {
+  const Seats seats = Seats::Make(1).value();
+  const auto server = StoreServer::Start(seats).value();
   C10dOptions options;
-  options.port = 1;
-  options.meet_within = std::chrono::milliseconds(500);
+  options.store = seats.Take(0, std::chrono::hours(1)).value();
+  options.devices = 2;
+  options.timeout = std::chrono::milliseconds(200);
   const auto nobody = ConnectC10d(options);
   ASSERT_FALSE(nobody.ok());
-  EXPECT_NE(nobody.error().ToString().find("127.0.0.1:1"), std::string::npos);
+  EXPECT_EQ(nobody.error().kind, ErrorKind::kRunFailed);
+  EXPECT_NE(nobody.error().ToString().find("cannot reach the others"), std::string::npos);
+}
+
+// All that c10d may ask of a store.
+TEST(C10dStoreTest, DoesWhatC10dAsks) {
+  const Seats seats = Seats::Make(1).value();
+  const auto server = StoreServer::Start(seats).value();
+  C10dStore store(seats.Take(0, std::chrono::hours(1)).value(), std::chrono::milliseconds(20));
+  const std::vector<uint8_t> one = {1, 0, 255}, two = {2};
+  store.set("a", one);
+  EXPECT_EQ(store.get("a"), one);
+  EXPECT_EQ(store.compareSet("a", two, two), one);
+  EXPECT_EQ(store.compareSet("a", one, two), two);
+  EXPECT_EQ(store.add("n", 5), 5);
+  EXPECT_TRUE(store.check({"a", "n"}));
+  EXPECT_EQ(store.getNumKeys(), 2);
+  EXPECT_TRUE(store.deleteKey("a"));
+  EXPECT_FALSE(store.check({"a"}));
+  store.wait({"n"});
+  EXPECT_THROW(store.wait({"a"}), std::exception);
+  EXPECT_THROW(store.get("a"), std::exception);
 }
 
 }  // namespace

@@ -49,7 +49,9 @@ TEST(NamespacesTest, FourHostsGiveTheSameBits) {
             0);
   const Ran alone = RunHeddle("run " + plan + " --steps 3 --json --dir " + (folder / "alone"));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
-  std::string line = "export WORLD_SIZE=4 MASTER_ADDR=10.77.0.1 MASTER_PORT=29477;";
+  std::string line =
+      "export WORLD_SIZE=4 MASTER_ADDR=10.77.0.1 MASTER_PORT=29477 "
+      "HEDDLE_SECRET=a-secret-of-four-hosts;";
   for (int rank = 3; rank >= 0; --rank) {
     line += " RANK=" + std::to_string(rank) + " " + hosts.In(rank) + HEDDLE_BINARY + " run " +
             plan + " --steps 3 --json --dir " + (folder / "hosts") +
@@ -72,7 +74,8 @@ TEST(LaunchTest, AnUnreachableMasterIsAnError) {
                 .exit_code,
             0);
   const Ran ran =
-      RunShell(std::string("WORLD_SIZE=2 RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 ") +
+      RunShell(std::string("WORLD_SIZE=2 RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 "
+                           "HEDDLE_SECRET=a-secret-of-nobody ") +
                HEDDLE_BINARY + " run " + plan + " --meet-within 2 --dir " + (folder / "run"));
   EXPECT_EQ(ran.exit_code, 5);
   EXPECT_THAT(ran.err, HasSubstr("127.0.0.1:9"));

@@ -39,7 +39,8 @@ TEST_F(RunRefusalsTest, OptionsThatWouldBeIgnored) {
   for (const char* flags :
        {"--dilate 3", "--eval-every 2 --validation 0", "--keep 5", "--threads --port 1234",
         "--emulate --meet-within 5", "--threads --elastic", "--threads --native-collectives",
-        "--emulate --stuck-after 5", "--override"}) {
+        "--emulate --stuck-after 5", "--override", "--threads --silent-after 5", "--port 1234",
+        "--interface lo", "--secret-file x"}) {
     const Ran ran = RunHeddle("run " + plan + " " + flags + " --dir " + (folder_ / "run"));
     EXPECT_EQ(ran.exit_code, 2) << flags << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("hint")) << flags;

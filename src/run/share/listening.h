@@ -7,36 +7,35 @@
 // whole machine, has heard nothing and blames nobody.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
+#include <optional>
+
+#include "run/attended_clock.h"
 
 namespace heddle {
 
 class Listening {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = AttendedClock::Clock;
 
   explicit Listening(Clock::duration patience) : patience_(patience) {}
 
   // `beats` goes up while the other one lives. Before the first there is no silence.
   bool IsSilent(int64_t beats, Clock::time_point now) {
-    constexpr Clock::duration kAwake = std::chrono::milliseconds(250);  // between two looks
+    if (!clock_) clock_.emplace(now, patience_);
+    const Clock::time_point seen = clock_->At(now);
     if (beats != beats_ || beats == 0) {
       beats_ = beats;
-      silence_ = Clock::duration::zero();
-    } else {
-      silence_ += std::min(now - looked_, kAwake);
+      heard_ = seen;
     }
-    looked_ = now;
-    return silence_ > patience_;
+    return seen - heard_ > patience_;
   }
 
  private:
   Clock::duration patience_;
+  std::optional<AttendedClock> clock_;
   int64_t beats_ = 0;
-  Clock::duration silence_{};
-  Clock::time_point looked_{};
+  Clock::time_point heard_{};
 };
 
 }  // namespace heddle

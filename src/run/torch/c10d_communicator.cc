@@ -14,12 +14,12 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/check.h"
 #include "run/late_ticket.h"
 #include "run/member_blocks.h"
 #include "run/rank_order_sum.h"
+#include "run/torch/c10d_store.h"
 
 namespace heddle {
 namespace {
@@ -361,70 +361,18 @@ class C10dCommunicator final : public Communicator {
   std::vector<std::unique_ptr<GroupRunner>> groups_;
 };
 
-class StoreServer final : public Rendezvous {
- public:
-  explicit StoreServer(uint16_t port) {
-    c10d::TCPStoreOptions options;
-    options.port = port;
-    options.isServer = true;
-    options.waitWorkers = false;
-    store_ = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  }
-  uint16_t port() const override { return store_->getPort(); }
-
- private:
-  c10::intrusive_ptr<c10d::TCPStore> store_;
-};
-
-// Every device must be of the same version and plan. All look at all, so that none waits for one
-// that has gone.
-Status CompareIdentities(const C10dOptions& options, c10d::Store& store) {
-  const auto key = [](int32_t device) { return fmt::format("identity{}", device); };
-  const auto identity = [&](int32_t device) {
-    const std::vector<uint8_t> bytes = store.get(key(device));
-    return std::string(bytes.begin(), bytes.end());
-  };
-  const std::string& mine = options.identity;
-  store.set(key(options.device), std::vector<uint8_t>(mine.begin(), mine.end()));
-  const std::string first = identity(0);
-  for (int32_t device = 1; device < options.devices; ++device) {
-    const std::string other = identity(device);
-    if (other == first) continue;
-    return Error{ErrorKind::kRunFailed, fmt::format("device {}", device),
-                 fmt::format("is \"{}\", but device 0 is \"{}\"", other, first),
-                 "give all devices the same heddle, plan and options"};
-  }
-  return Ok();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options) {
-  const std::string where = fmt::format("{}:{}", options.address, options.port);
   std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may be gone; it sees the error
   try {
-    c10d::TCPStoreOptions store_options;
-    store_options.port = options.port;
-    store_options.waitWorkers = false;
-    store_options.timeout = options.meet_within;
-    const auto store = c10::make_intrusive<c10d::TCPStore>(options.address, store_options);
-    HEDDLE_RETURN_IF_ERROR(CompareIdentities(options, *store));
+    const auto store = c10::make_intrusive<C10dStore>(options.store, options.timeout);
     return std::unique_ptr<Communicator>(std::make_unique<C10dCommunicator>(options, store));
   } catch (const std::exception& error) {
-    return Error{
-        ErrorKind::kRunFailed, where,
-        fmt::format("device {} cannot reach the others: {}", options.device, FirstLine(error)),
-        "is the address right, the port open, and have all devices started?"};
-  }
-}
-
-Result<std::unique_ptr<Rendezvous>> HostRendezvous(uint16_t port) {
-  try {
-    return std::unique_ptr<Rendezvous>(std::make_unique<StoreServer>(port));
-  } catch (const std::exception& error) {
-    return Error{ErrorKind::kRunFailed, fmt::format("port {}", port),
-                 fmt::format("cannot be listened on: {}", FirstLine(error)),
-                 "choose another with --port, or leave it out"};
+    return Error{ErrorKind::kRunFailed, fmt::format("device {}", options.device),
+                 fmt::format("cannot reach the others from {}: {}", options.interface_address,
+                             FirstLine(error)),
+                 "can hosts reach each other on their ephemeral ports?"};
   }
 }
 

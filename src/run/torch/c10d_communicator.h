@@ -1,6 +1,6 @@
 // A Communicator over c10d process groups (Gloo): devices as processes, on one host or several.
 //
-//   HEDDLE_ASSIGN(auto communicator, ConnectC10d({.address = "127.0.0.1", .port = port, …}));
+//   HEDDLE_ASSIGN(auto communicator, ConnectC10d({.store = store, .device = 2, …}));
 //
 // Messages go through one group of all devices. Each group of the Program has a process group and a
 // thread of its own, so that collectives of different groups do not wait for each other. An
@@ -15,33 +15,21 @@
 
 #include "base/result.h"
 #include "run/communicator.h"
+#include "run/meet/store_client.h"
 
 namespace heddle {
 
 struct C10dOptions {
-  std::string address = "127.0.0.1";  // of the store
-  uint16_t port = 0;
-  std::string interface_address = "127.0.0.1";  // this host's, for the other devices
+  std::shared_ptr<StoreClient> store;           // where the devices find each other
+  std::string interface_address = "127.0.0.1";  // this host's: Gloo listens there and nowhere else
   int32_t device = 0;                           // this one's number
   int32_t devices = 1;
-  std::vector<std::vector<int32_t>> groups;       // devices in rank order, by group number
-  std::string identity;                           // must be the same for all: version, plan
-  std::chrono::milliseconds meet_within{60'000};  // for all devices to come
-  std::chrono::milliseconds timeout{300'000};     // for connecting
+  std::vector<std::vector<int32_t>> groups;    // devices in rank order, by group number
+  std::chrono::milliseconds timeout{300'000};  // for connecting
   bool native_all_reduce = false;  // Gloo's own, whose bits depend on the number of devices
 };
 
-// Blocks until all devices have come, or the time is over.
+// Blocks until all devices have come, or the time is over. From then on Gloo listens nowhere.
 Result<std::unique_ptr<Communicator>> ConnectC10d(const C10dOptions& options);
-
-// Where the devices find each other. Lives as long as this does.
-class Rendezvous {
- public:
-  virtual ~Rendezvous() = default;
-  virtual uint16_t port() const = 0;
-};
-
-// Listens on `port`, or on any that is free if it is 0.
-Result<std::unique_ptr<Rendezvous>> HostRendezvous(uint16_t port);
 
 }  // namespace heddle

@@ -13,6 +13,7 @@
 #include "cost/op_cost.h"
 #include "program/lower/lower.h"
 #include "run/data/synthetic.h"
+#include "run/meet/store_server.h"
 #include "run/torch/c10d_communicator.h"
 #include "run/torch/device_threads.h"
 
@@ -61,10 +62,11 @@ Result<Program> WholeOnOne(const Graph& graph) {
 Result<double> RoundSeconds(
     const std::function<void(int32_t me, Communicator& communicator)>& round) {
   constexpr int kRounds = 20;
-  HEDDLE_ASSIGN(const auto rendezvous, HostRendezvous(0));
+  HEDDLE_ASSIGN(const Seats seats, Seats::Make(2));
+  HEDDLE_ASSIGN(const auto server, StoreServer::Start(seats));
   const auto play = [&](int32_t me) -> Result<std::vector<double>> {
     C10dOptions options;
-    options.port = rendezvous->port();
+    HEDDLE_ASSIGN(options.store, seats.Take(me, std::chrono::minutes(1)));
     options.device = me;
     options.devices = 2;
     options.groups = {{0, 1}};

@@ -4,16 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <numeric>
 #include <thread>
 
+#include "base/hash.h"
 #include "base/json_field.h"
 #include "base/version.h"
 #include "program/unroll.h"
 #include "run/data/data_source.h"
+#include "run/kernel_environment.h"
 #include "run/rank_messages.h"
+#include "run/replica_check.h"
 #include "run/run_files.h"
 #include "run/store/checkpoint.h"
 #include "run/torch/device_threads.h"
@@ -22,6 +26,7 @@
 #include "run/torch/resumed_values.h"
 #include "run/torch/stored_tensors.h"
 #include "run/torch/training_orders.h"
+#include "run/training_stops.h"
 
 namespace heddle {
 namespace {
@@ -30,6 +35,12 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+uint64_t Hash64(const std::string& text) {
+  Hash hash;
+  hash.Add(text);
+  return hash.value();
 }
 
 double Median(std::vector<double> values) {
@@ -59,15 +70,19 @@ class RankTrainer {
         hooks_(hooks),
         per_body_(StepsPerBody(training.program)),
         outside_(StepsOutsideBody(training.program)),
+        stops_(config_, per_body_, outside_),
+        kind_(Hash64(KindOfKernels())),
         // An asynchronous pipeline may run for long before it stops: it ends where it stands.
         watch_(outside_ > 0 ? FiniteWatch::Manner::kThrow : FiniteWatch::Manner::kNote) {}
 
   Result<RunResult> Run() {
     HEDDLE_RETURN_IF_ERROR(Prepare());
+    if (!ReplicasAgree(/*any_kind=*/true)) return EndUnequal();
     while (true) {
       const TrainingOrder order = NextOrder();
       if (order.bad) return EndBadly(Earliest(order.what));
       if (order.steps > 0) HEDDLE_RETURN_IF_ERROR(RunPart(order.steps));
+      if ((order.compare || order.save) && !ReplicasAgree(/*any_kind=*/false)) return EndUnequal();
       if (order.evaluate) HEDDLE_RETURN_IF_ERROR(Evaluate());
       if (order.save) {
         HEDDLE_ASSIGN(const std::optional<NotFinite> refused, Save());
@@ -88,7 +103,7 @@ class RankTrainer {
     if (!config_.resume.empty()) {
       HEDDLE_ASSIGN(values, Resume());
     }
-    HEDDLE_RETURN_IF_ERROR(CheckParts());
+    HEDDLE_RETURN_IF_ERROR(stops_.Check(done_));
     HEDDLE_ASSIGN(data_, OpenData(config_.data, graph_, {options_.seed, config_.validation}));
     HEDDLE_RETURN_IF_ERROR(CheckHeldOut());
     executor_ = std::make_unique<TorchExecutor>(program_, messages_.rank(), graph_, *data_,
@@ -149,43 +164,6 @@ class RankTrainer {
     return Ok();
   }
 
-  static bool Due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
-
-  // The next step after which something else is due.
-  int64_t StopAfter(int64_t step) const {
-    int64_t next = config_.steps;
-    for (const int64_t every : {config_.eval_every, config_.save_every}) {
-      if (every > 0) next = std::min(next, (step / every + 1) * every);
-    }
-    return next;
-  }
-
-  // An asynchronous pipeline has to be filled and drained between two stops, and rounds are whole.
-  Status CheckParts() const {
-    if (outside_ == 0 && per_body_ == 1) return Ok();
-    for (int64_t step = done_; step < config_.steps;) {
-      const int64_t next = StopAfter(step);
-      if ((next - step) % per_body_ != 0) {
-        return BadInput("--steps",
-                        fmt::format("{} steps from {} to the next stop are not whole rounds",
-                                    next - step, step),
-                        fmt::format("replicas are averaged every {} steps; give multiples of that "
-                                    "for --steps, --eval-every and --save-every",
-                                    per_body_));
-      }
-      if (next - step < outside_) {
-        return BadInput(
-            "--steps",
-            fmt::format("{} steps from {} to the next stop are too few", next - step, step),
-            fmt::format("this asynchronous pipeline needs {} to fill and drain; "
-                        "--eval-every and --save-every are stops too",
-                        outside_));
-      }
-      step = next;
-    }
-    return Ok();
-  }
-
   // Steps are ordered in parts that take about half a second: rarely enough not to cost anything,
   // and often enough to show progress and to stop when asked.
   TrainingOrder NextOrder() {
@@ -193,19 +171,20 @@ class RankTrainer {
     if (messages_.is_first()) {
       order.bad = bad_.has_value();
       order.what = bad_.value_or(NotFinite{});
-      order.interrupted = done_ < config_.steps && (asked_to_stop_ || listener_.interrupted());
-      order.end = done_ == config_.steps || order.interrupted;
+      if (asked_to_stop_ == 0) asked_to_stop_ = listener_.interrupted();
+      order.stopped_by = done_ < config_.steps ? asked_to_stop_ : 0;
+      order.end = done_ == config_.steps || order.stopped_by != 0;
       if (config_.elastic && saved_ < 0 && !order.end) {
         order.save = true;  // a start to go back to
       } else if (order.end) {
         const bool trained = !outcome_.losses.empty();
         const bool seen = !outcome_.held_out.empty() && outcome_.held_out.back().step == done_;
-        order.evaluate = trained && !order.interrupted && !seen;
+        order.evaluate = trained && order.stopped_by == 0 && !seen;
         order.save = trained && saved_ != done_;
       } else {
         constexpr double kPartSeconds = 0.5;
         const double wanted = step_seconds_ > 0 ? kPartSeconds / step_seconds_ : 1;
-        const int64_t until = StopAfter(done_);
+        const int64_t until = stops_.After(done_);
         order.steps = std::clamp<int64_t>(static_cast<int64_t>(wanted) / per_body_ * per_body_,
                                           per_body_, until - done_);
         // An asynchronous pipeline is drained after each part: parts must not depend on time.
@@ -218,17 +197,19 @@ class RankTrainer {
         }
         order.dilation = dilation_;
         const bool stops = done_ + order.steps == until;
-        order.evaluate = stops && Due(config_.eval_every, until);
-        order.save = stops && Due(config_.save_every, until);
+        order.evaluate = stops && stops_.Looks(until);
+        order.save = stops && stops_.Saves(until);
+        order.compare = stops && stops_.Compares(until);
       }
     }
     // Nobody computes between two orders: the pace may change.
     if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
-    order = FromBytes<TrainingOrder>(
-        messages_.FromFirst(ToBytes(std::vector<TrainingOrder>{order})))[0];
+    order = OneFromBytes<TrainingOrder>(
+        messages_.FromFirst(ToBytes(std::vector<TrainingOrder>{order})));
     // Another process has an emulation of its own.
     if (order.dilation > 0 && emulation_->dilation() == 0) emulation_->SetDilation(order.dilation);
-    outcome_.interrupted = order.interrupted;
+    outcome_.interrupted = order.stopped_by != 0;
+    outcome_.stopped_by = order.stopped_by;
     return order;
   }
 
@@ -289,7 +270,7 @@ class RankTrainer {
     }
     double most = 0, all_work = 0;
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(std::vector<double>{longest, work}))) {
-      const std::vector<double> values = FromBytes<double>(bytes);
+      const auto values = OneFromBytes<std::array<double, 2>>(bytes);
       most = std::max(most, values[0]);
       all_work += values[1];
     }
@@ -315,8 +296,8 @@ class RankTrainer {
     const std::optional<NotFinite>& mine = watch_.first();
     const PartNote note{listener_.interrupted(), mine.has_value(), mine.value_or(NotFinite{})};
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(std::vector<PartNote>{note}))) {
-      const PartNote other = FromBytes<PartNote>(bytes)[0];
-      asked_to_stop_ = asked_to_stop_ || other.asked_to_stop;
+      const PartNote other = OneFromBytes<PartNote>(bytes);
+      if (asked_to_stop_ == 0) asked_to_stop_ = other.asked_to_stop;
       if (other.bad && (!bad_ || other.what < *bad_)) bad_ = other.what;
     }
   }
@@ -336,7 +317,7 @@ class RankTrainer {
     const NotFinite mine = everything.first().value_or(seen);
     NotFinite first = mine;
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(std::vector<NotFinite>{mine}))) {
-      first = std::min(first, FromBytes<NotFinite>(bytes)[0]);
+      first = std::min(first, OneFromBytes<NotFinite>(bytes));
     }
     return first;
   }
@@ -344,6 +325,33 @@ class RankTrainer {
   Error Describe(const NotFinite& what, const std::string& hint) const {
     return {ErrorKind::kRunFailed, fmt::format("step {}", what.step + 1),
             fmt::format("{} is not finite", graph_.tensor(TensorId{what.tensor}).name), hint};
+  }
+
+  // All ranks look; each knows the answer.
+  bool ReplicasAgree(bool any_kind) {
+    const TensorsByName values = executor_->Values(Role::kParameter);
+    std::vector<uint64_t> mine = {kind_};
+    for (const BufferRef& ref : HeldParameters(program_, messages_.rank())) {
+      const std::string& name = program_.tensor(ref.tensor).name;
+      mine.push_back(QuickHashOf({{name, values.at(name)}}));
+    }
+    std::vector<DeviceHashes> all;
+    for (const ByteString& bytes : messages_.ToFirst(ToBytes(mine))) {
+      const auto theirs = FromBytes<uint64_t>(bytes);
+      if (theirs.empty()) throw PeerLost("a device sent no hashes");
+      all.push_back({theirs[0], {theirs.begin() + 1, theirs.end()}});
+    }
+    if (messages_.is_first()) unequal_ = CompareReplicas(program_, all, any_kind);
+    const std::vector<uint8_t> agree = {!unequal_.has_value()};
+    return OneFromBytes<uint8_t>(messages_.FromFirst(ToBytes(agree))) != 0;
+  }
+
+  Result<RunResult> EndUnequal() {
+    outcome_.failed = true;
+    if (!messages_.is_first()) return std::move(outcome_);
+    return Error{ErrorKind::kRunFailed,
+                 done_ == outcome_.first_step ? "start" : fmt::format("step {}", done_), *unequal_,
+                 GoOnHint(files_->path())};
   }
 
   // All ranks come here; the first says why.
@@ -360,6 +368,7 @@ class RankTrainer {
     std::vector<double> sums;
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(mine))) {
       const std::vector<double> values = FromBytes<double>(bytes);
+      if (values.size() != mine.size()) throw PeerLost("a device trained another number of steps");
       sums.resize(values.size(), 0);
       for (size_t k = 0; k < values.size(); ++k) sums[k] += values[k];
     }
@@ -439,7 +448,7 @@ class RankTrainer {
       refused.tensor = graph_.FindTensor(tensor.name)->value;
     }
     refused =
-        FromBytes<NotFinite>(messages_.FromFirst(ToBytes(std::vector<NotFinite>{refused})))[0];
+        OneFromBytes<NotFinite>(messages_.FromFirst(ToBytes(std::vector<NotFinite>{refused})));
     if (refused.tensor >= 0) {
       if (messages_.is_first() && config_.keep_going) {
         listener_.note(fmt::format("step {}: not saved: {} is not finite", done_,
@@ -497,7 +506,7 @@ class RankTrainer {
     const std::vector<int64_t> counts = {mine ? emulation_->deadlines() : 0,
                                          mine ? emulation_->missed() : 0};
     for (const ByteString& bytes : messages_.ToFirst(ToBytes(counts))) {
-      const std::vector<int64_t> theirs = FromBytes<int64_t>(bytes);
+      const auto theirs = OneFromBytes<std::array<int64_t, 2>>(bytes);
       outcome_.deadlines += theirs[0];
       outcome_.missed += theirs[1];
     }
@@ -539,6 +548,8 @@ class RankTrainer {
   const RankHooks& hooks_;
   int64_t per_body_;  // steps: more than one in a round of LocalSGD
   int64_t outside_;   // steps of each part before and after the body's repetitions
+  TrainingStops stops_;
+  uint64_t kind_;  // of this rank's processor
   TrainOptions options_;
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<TorchExecutor> executor_;
@@ -556,11 +567,12 @@ class RankTrainer {
   // The first rank's.
   double dilation_ = 0;
   std::optional<RunFiles> files_;
-  std::optional<NotFinite> bad_;  // the first that any rank saw
-  bool said_ = false;             // that losses are not finite
-  bool asked_to_stop_ = false;    // some rank was
-  int64_t saved_ = -1;            // the last step saved
-  std::vector<double> seconds_;   // of steps
+  std::optional<std::string> unequal_;  // replicas
+  std::optional<NotFinite> bad_;        // the first that any rank saw
+  bool said_ = false;                   // that losses are not finite
+  int asked_to_stop_ = 0;               // the signal by which some rank was
+  int64_t saved_ = -1;                  // the last step saved
+  std::vector<double> seconds_;         // of steps
   RunResult outcome_;
 };
 
@@ -570,28 +582,6 @@ Result<RunResult> TrainRank(const Training& training, int32_t rank, Communicator
                             const RunListener& listener, const std::string& where,
                             WorkerProgress* progress, const RankHooks& hooks) {
   return RankTrainer(training, rank, communicator, listener, where, progress, hooks).Run();
-}
-
-Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener) {
-  std::optional<Result<RunResult>> first;
-  std::string directory;
-  RunListener heard = listener;
-  heard.opened = [&](const std::string& path) {
-    directory = path;
-    listener.opened(path);
-  };
-  const Status status =
-      RunOnThreads(training.program, [&](int32_t rank, Communicator& communicator) -> Status {
-        Result<RunResult> result =
-            TrainRank(training, rank, communicator, heard, "threads of this process");
-        if (!result.ok()) return result.error();
-        if (rank == 0) first.emplace(std::move(result));
-        return Ok();
-      });
-  if (status.ok()) return std::move(*first);
-  Error error = status.error();
-  if (error.kind == ErrorKind::kRunFailed && error.hint.empty()) error.hint = GoOnHint(directory);
-  return error;
 }
 
 }  // namespace heddle

@@ -44,6 +44,7 @@ struct RunResult {
   std::string directory;
   std::string checkpoint;  // the last one saved
   bool interrupted = false;
+  int stopped_by = 0;   // the signal, then
   bool failed = false;  // on all ranks but the first, which has the error
   Timeline timeline;    // of the last steps
   // Of an emulated run, whose seconds are those of the modelled cluster.
@@ -62,8 +63,8 @@ struct RunListener {
       [](int64_t, int64_t, double, double) {};
   // The run's directory is there.
   std::function<void(const std::string& directory)> opened = [](const std::string&) {};
-  // Asked now and then, of all ranks, some times a second: save and stop?
-  std::function<bool()> interrupted = [] { return false; };
+  // Asked now and then, of all ranks, some times a second: save and stop? The signal, or 0.
+  std::function<int()> interrupted = [] { return 0; };
 };
 
 // What all ranks of a run share; made once. The plan and the graph must outlive it.

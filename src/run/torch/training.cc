@@ -4,6 +4,8 @@
 
 #include "program/lower/forward_only.h"
 #include "program/lower/lower.h"
+#include "run/run_files.h"
+#include "run/torch/device_threads.h"
 #include "run/torch/train.h"
 
 namespace heddle {
@@ -34,6 +36,28 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
   HEDDLE_ASSIGN(const Program whole, LowerPlan(flushed, graph));
   training.forward = ForwardOnly(whole);
   return training;
+}
+
+Result<RunResult> TrainOnThreads(const Training& training, const RunListener& listener) {
+  std::optional<Result<RunResult>> first;
+  std::string directory;
+  RunListener heard = listener;
+  heard.opened = [&](const std::string& path) {
+    directory = path;
+    listener.opened(path);
+  };
+  const Status status =
+      RunOnThreads(training.program, [&](int32_t rank, Communicator& communicator) -> Status {
+        Result<RunResult> result =
+            TrainRank(training, rank, communicator, heard, "threads of this process");
+        if (!result.ok()) return result.error();
+        if (rank == 0) first.emplace(std::move(result));
+        return Ok();
+      });
+  if (status.ok()) return std::move(*first);
+  Error error = status.error();
+  if (error.kind == ErrorKind::kRunFailed && error.hint.empty()) error.hint = GoOnHint(directory);
+  return error;
 }
 
 }  // namespace heddle

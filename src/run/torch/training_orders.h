@@ -2,7 +2,7 @@
 // decides; both travel as bytes.
 //
 //   TrainingOrder order{.steps = 10, .save = true};
-//   order = FromBytes<TrainingOrder>(messages.FromFirst(ToBytes(std::vector{order})))[0];
+//   order = OneFromBytes<TrainingOrder>(messages.FromFirst(ToBytes(std::vector{order})));
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ struct TrainingOrder {
   double dilation = 0;  // of an emulation; 0: not paced yet
   bool evaluate = false;
   bool save = false;
+  bool compare = false;  // replicas of weights, also before each save
   bool end = false;
-  bool interrupted = false;
-  bool bad = false;  // something was not finite: find out what was first, and end
+  int stopped_by = 0;  // a signal: this is the end, before its time
+  bool bad = false;    // something was not finite: find out what was first, and end
   NotFinite what;
 };
 
 // What a rank tells the first one after each part, beside its losses.
 struct PartNote {
-  bool asked_to_stop = false;
+  int asked_to_stop = 0;  // by a signal
   bool bad = false;
   NotFinite what;
 };

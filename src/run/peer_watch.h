@@ -1,9 +1,11 @@
 // Ranks that a launcher started watch each other: each beats in the store, the first judges.
 //
-//   const PeerWatch watch({.address = …, .rank = 2, .ranks = 8, …});   // beats until destroyed
+//   PeerWatch watch({.store = std::move(store), .rank = 2, .ranks = 8, …});   // until destroyed
 //
 // When a rank dies, stops answering or is stuck, the first one prints its name and place, and every
-// process ends with exit code 5. When the first is the one, the second prints it.
+// process ends with exit code 5. When the first is the one, the second prints it. Of several that
+// leave, it is the first to leave that is named. A rank that was itself stopped does not hold the
+// time against the others.
 #pragma once
 
 #include <chrono>
@@ -11,14 +13,15 @@
 #include <memory>
 #include <string>
 
+#include "base/result.h"
+#include "run/meet/store_client.h"
 #include "run/processes.h"
 #include "run/worker.h"
 
 namespace heddle {
 
 struct PeerWatchOptions {
-  std::string address;  // of the store
-  uint16_t port = 0;
+  std::unique_ptr<StoreClient> store;  // a connection of its own
   int32_t rank = 0;
   int32_t ranks = 1;
   std::chrono::milliseconds silence{4000};
@@ -28,6 +31,8 @@ struct PeerWatchOptions {
   std::function<WorkAt(int64_t, int32_t)> work;        // there (vigil.h)
   std::function<std::string()> hint;                   // what to do after a failure
   double patience = 10;                                // as in ProcessWatch
+  // The exit code when another is lost.
+  std::function<int()> code = [] { return static_cast<int>(ErrorKind::kRunFailed); };
 };
 
 class PeerWatch {
@@ -37,6 +42,8 @@ class PeerWatch {
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
+  // This rank leaves because of this, and the others are to know.
+  void Leave(const Error& error);
   // After having lost a peer: time for the verdict, which ends this process.
   void AwaitVerdict() const;
 
@@ -44,5 +51,13 @@ class PeerWatch {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// What a rank that leaves puts into the store, or the store for it.
+struct Departure {
+  int32_t rank = 0;
+  std::optional<Error> error;  // none: its connection broke
+};
+std::string PrintDeparture(const Departure& departure);
+std::optional<Departure> ParseDeparture(std::string_view text, int32_t ranks);
 
 }  // namespace heddle

@@ -1,0 +1,212 @@
+#include "run/peer_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/text.h"
+#include "run/attended_clock.h"
+#include "run/heartbeat.h"
+#include "run/told_error.h"
+#include "run/vigil.h"
+
+namespace heddle {
+namespace {
+
+using Clock = Vigil::Clock;
+
+constexpr std::chrono::milliseconds kPause{250};
+constexpr std::chrono::seconds kVerdictTime{3};
+constexpr const char* kVerdict = "verdict";
+constexpr const char* kLeft = "left";  // the first that did
+
+std::string BeatOf(int32_t rank) { return fmt::format("beat{}", rank); }
+
+}  // namespace
+
+std::string PrintDeparture(const Departure& departure) {
+  return fmt::format("{} {}", departure.rank, departure.error ? TellError(*departure.error) : "");
+}
+
+std::optional<Departure> ParseDeparture(std::string_view text, int32_t ranks) {
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  const std::optional<int64_t> rank = ParseInteger(text.substr(0, space));
+  if (!rank || *rank < 0 || *rank >= ranks) return std::nullopt;
+  const std::string_view rest = text.substr(space + 1);
+  std::optional<Error> error = HearError(rest);
+  if (!error && !rest.empty()) return std::nullopt;
+  return Departure{static_cast<int32_t>(*rank), std::move(error)};
+}
+
+class PeerWatch::Impl {
+ public:
+  explicit Impl(PeerWatchOptions options)
+      : options_(std::move(options)), clock_(Clock::now(), options_.silence) {
+    for (int32_t rank = 0; rank < options_.ranks; ++rank) {
+      vigils_.emplace_back(options_.silence, options_.patience, Clock::now());
+    }
+    signs_.resize(static_cast<size_t>(options_.ranks), {0, WorkerProgress().packed(), 0});
+    talker_ = std::thread([this] { Talk(); });
+    guard_ = std::thread([this] { Guard(); });
+  }
+
+  ~Impl() {
+    done_ = true;
+    talker_.join();
+    ended_ = true;
+    guard_.join();
+  }
+
+  void Leave(const Error& error) {
+    leaves_ = done_ = true;
+    (void)options_.store->CompareSet(kLeft, "", PrintDeparture({options_.rank, error})).ok();
+    if (options_.rank == 0) Pronounce();
+  }
+
+  void AwaitVerdict() const { std::this_thread::sleep_for(options_.silence + kVerdictTime); }
+
+ private:
+  void Talk() {
+    const Status status = Beat();
+    if (!status.ok() && !done_) FirstIsLost();
+  }
+
+  Status Beat() {
+    StoreClient& store = *options_.store;
+    HEDDLE_RETURN_IF_ERROR(store.SetWill(kLeft, PrintDeparture({options_.rank, {}})));
+    std::optional<Clock::time_point> waits_since;
+    for (int64_t beats = 1;; ++beats) {
+      if (leaves_) return Ok();
+      const bool done = done_;
+      if (done) HEDDLE_RETURN_IF_ERROR(store.DropWill());
+      const Heartbeat beat{done ? Heartbeat::kDone : beats, options_.progress->packed(),
+                           CpuMilliseconds()};
+      HEDDLE_RETURN_IF_ERROR(store.Set(BeatOf(options_.rank), PrintHeartbeat(beat)));
+      bool all_done = false;
+      if (options_.rank == 0) {
+        HEDDLE_ASSIGN(all_done, JudgeAll());
+      }
+      HEDDLE_ASSIGN(const bool over, store.Check({kVerdict}));
+      if (over && !done) End("");
+      ++answers_;
+      if (done && options_.rank != 0) return Ok();
+      if (done && !waits_since) waits_since = Clock::now();
+      if (done && (all_done || Clock::now() - *waits_since > options_.silence)) return Ok();
+      std::this_thread::sleep_for(done_ ? std::chrono::milliseconds(10) : kPause);
+    }
+  }
+
+  // The store may stop answering while the talker waits for it.
+  void Guard() {
+    AttendedClock clock(Clock::now(), options_.silence);
+    int64_t answers = 0;
+    Clock::time_point heard = Clock::now();
+    while (!ended_) {
+      std::this_thread::sleep_for(kPause);
+      const Clock::time_point now = clock.At(Clock::now());
+      if (answers_ != answers) heard = now;
+      answers = answers_;
+      if (now - heard > options_.silence) FirstIsLost();
+    }
+  }
+
+  // By the first rank. Are all others done?
+  Result<bool> JudgeAll() {
+    const Clock::time_point now = clock_.At(Clock::now());
+    longest_pause_ = std::max(longest_pause_, clock_.pause());
+    bool all_done = true;
+    for (int32_t rank = 1; rank < options_.ranks; ++rank) {
+      HEDDLE_ASSIGN(const std::optional<std::string> text, options_.store->Look(BeatOf(rank)));
+      const std::optional<Heartbeat> beat = text ? ParseHeartbeat(*text) : std::nullopt;
+      if (beat && beat->beats == Heartbeat::kDone) continue;
+      all_done = false;
+      if (!text) continue;  // has not come yet: the rendezvous has its own limit
+      Judge(rank, beat, now);
+    }
+    HEDDLE_ASSIGN(const std::optional<std::string> left, options_.store->Look(kLeft));
+    if (left && !done_) NameWhoLeft(ParseDeparture(*left, options_.ranks));
+    return all_done;
+  }
+
+  // What cannot be read counts as nothing said.
+  void Judge(int32_t rank, const std::optional<Heartbeat>& beat, Clock::time_point now) {
+    Heartbeat& last = signs_[static_cast<size_t>(rank)];
+    if (beat) last = *beat;
+    const WorkAt work = options_.work(last.place, rank);
+    const Vigil::Verdict verdict = vigils_[static_cast<size_t>(rank)].Look(
+        {last.beats, last.place, work.segment, work.predicted,
+         static_cast<double>(last.cpu_milliseconds) * 1e-3},
+        now);
+    if (verdict == Vigil::Verdict::kWell) return;
+    Pronounce();
+    End(TextOf(rank, verdict == Vigil::Verdict::kSilent ? kSilent : kStuck, PlaceOf(rank)));
+  }
+
+  void NameWhoLeft(const std::optional<Departure>& departure) {
+    Pronounce();
+    if (!departure) End(TextOf(0, "was told nonsense by another device", ""));
+    if (!departure->error && longest_pause_ > options_.silence) {
+      const double seconds = std::chrono::duration<double>(longest_pause_).count();
+      End(TextOf(0, fmt::format("was stopped for {:.0f} s, and the others gave it up", seconds),
+                 ""));
+    }
+    End(departure->error ? TextOf(departure->rank, "left: " + departure->error->ToString(), "")
+                         : TextOf(departure->rank, kGone, PlaceOf(departure->rank)));
+  }
+
+  std::string PlaceOf(int32_t rank) const {
+    return ", " + options_.place(signs_[static_cast<size_t>(rank)].place, rank);
+  }
+
+  // For the others to see before the store goes.
+  void Pronounce() {
+    (void)options_.store->Set(kVerdict, "lost").ok();
+    std::this_thread::sleep_for(2 * kPause);
+  }
+
+  void FirstIsLost() {
+    if (options_.rank == 0) End(TextOf(0, "its own store does not answer", ""));
+    End(options_.rank == 1 ? TextOf(0, kSilent, "") : "");
+  }
+
+  std::string TextOf(int32_t rank, const std::string& what, const std::string& place) const {
+    const Error error{ErrorKind::kRunFailed, options_.name(rank), what + place, options_.hint()};
+    return fmt::format("heddle: {}\n", error.ToString());
+  }
+
+  [[noreturn]] void End(const std::string& message) const {
+    std::fputs(message.c_str(), stderr);
+    std::fflush(nullptr);
+    _exit(options_.code());
+  }
+
+  static constexpr const char* kSilent = "does not answer: it died, is stopped or hangs";
+  static constexpr const char* kStuck = "does not get on: it is stuck";
+  static constexpr const char* kGone = "is gone: it ended or was killed";
+
+  PeerWatchOptions options_;
+  AttendedClock clock_;  // the talker's
+  Clock::duration longest_pause_{};
+  std::vector<Vigil> vigils_;
+  std::vector<Heartbeat> signs_;     // the last of each rank
+  std::atomic<int64_t> answers_{0};  // of the store
+  std::atomic<bool> done_{false}, leaves_{false}, ended_{false};
+  std::thread talker_, guard_;
+};
+
+PeerWatch::PeerWatch(PeerWatchOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+
+PeerWatch::~PeerWatch() = default;
+
+void PeerWatch::Leave(const Error& error) { impl_->Leave(error); }
+
+void PeerWatch::AwaitVerdict() const { impl_->AwaitVerdict(); }
+
+}  // namespace heddle
