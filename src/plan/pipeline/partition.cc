@@ -188,6 +188,7 @@ class Search {
   // Whether a pipeline of at least this many stages can be within the limit. An all-reduce may hide
   // behind the last microbatch.
   bool Wanted(double bottleneck, int depth, double all_reduce = 0) const {
+    if (depth > costs_.devices()) return false;
     const auto others = static_cast<double>(costs_.microbatches() - 1);
     const double way = std::max(bottleneck, least_way_[Index(depth)]);
     return others * bottleneck + std::max(way, all_reduce) <= options_.limit;
