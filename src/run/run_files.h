@@ -48,8 +48,8 @@ class RunFiles {
 };
 
 // What to do with a run that failed: "go on from …/step-00000020 with a smaller --rate: heddle run
-// --resume …", or that nothing was saved. The checkpoint is looked at: of those that are whole it is
-// the last. `how` may be empty, and so may the directory.
+// --resume …", or that nothing was saved. The checkpoint is looked at: of those that are whole it
+// is the last. `how` may be empty, and so may the directory.
 std::string GoOnHint(const std::string& directory, const std::string& how = "");
 
 }  // namespace heddle
