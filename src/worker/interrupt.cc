@@ -15,14 +15,20 @@ void OnInterrupt(int signal) {
   (void)ignored;
 }
 
+void EndAtOnce(int signal) { _exit(CodeOf(signal)); }
+
+void Handle(void (*handler)(int)) {
+  std::signal(SIGINT, handler);
+  std::signal(SIGTERM, handler);
+  // Who was started with it ignored (nohup) wants it so.
+  if (std::signal(SIGHUP, handler) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+}
+
 }  // namespace
 
-void CatchInterrupts() {
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
-  // Who was started with it ignored (nohup) wants it so.
-  if (std::signal(SIGHUP, OnInterrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
-}
+void CatchInterrupts() { Handle(OnInterrupt); }
+
+void EndOnInterrupts() { Handle(EndAtOnce); }
 
 int CaughtInterrupt() { return caught; }
 

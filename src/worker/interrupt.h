@@ -9,6 +9,9 @@ namespace heddle {
 
 void CatchInterrupts();
 
+// Until then there is nothing to save: each of them ends this process at once, with its code.
+void EndOnInterrupts();
+
 // The signal that came, or 0.
 int CaughtInterrupt();
 

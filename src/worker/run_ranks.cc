@@ -201,8 +201,7 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
         "leave it out, or run without a launcher"};
   }
   HEDDLE_ASSIGN(const Places places, Places::Make(training.program, loaded));
-  // Launchers tell all processes at once: the first decides when to stop.
-  CatchInterrupts();
+  EndOnInterrupts();
   HEDDLE_ASSIGN(const RankMeeting meeting, Meet(training.config, launched));
   const std::chrono::milliseconds meet_within = Milliseconds(training.config.meet_within);
   C10dOptions options;
@@ -243,9 +242,13 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   };
   std::optional<PeerWatch> watch;
   try {
-    const Result<int> code =
-        RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
-                &progress, [&] { watch.emplace(std::move(watch_options)); });
+    const Result<int> code = RunRank(training, launched.rank, options,
+                                     "processes of " + launched.launcher, front, &progress, [&] {
+                                       // Launchers tell all processes at once: the first decides
+                                       // when to stop.
+                                       CatchInterrupts();
+                                       watch.emplace(std::move(watch_options));
+                                     });
     if (!code.ok() && watch) watch->Leave(code.error());
     return code;
   } catch (const PeerLost& lost) {

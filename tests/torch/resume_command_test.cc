@@ -133,11 +133,11 @@ TEST_F(ResumeCommandTest, AskedToStop) {
     background.Signal(SIGTERM);
     EXPECT_EQ(background.Wait(), 143) << background.err();
     EXPECT_THAT(background.out(), HasSubstr("interrupted: "));
-    EXPECT_THAT(background.err(), HasSubstr("once more to end at once"));
+    EXPECT_THAT(background.err(), HasSubstr("Ctrl-C to end at once"));
   }
 }
 
-// Whichever rank of a launcher is asked, all save and stop; those that were not say SIGTERM.
+// Whichever rank of a launcher is asked, all save and stop, with its signal.
 TEST_F(ResumeCommandTest, OneOfALaunchersRanksIsAskedToStop) {
   const std::string run = folder_ / "run";
   std::string line = "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
@@ -152,7 +152,7 @@ TEST_F(ResumeCommandTest, OneOfALaunchersRanksIsAskedToStop) {
   }
   const Ran ran = RunShell(line + "while kill -0 $p2 && ! test -s " + run +
                            "/log.jsonl; do sleep 0.1; done; kill -INT $p2; " + wait);
-  EXPECT_EQ(ran.out, "143\n143\n130\n143\n") << ran.err;
+  EXPECT_EQ(ran.out, "130\n130\n130\n130\n") << ran.err;
   EXPECT_EQ(ListCheckpoints(run).size(), 1U);
 }
 
@@ -173,7 +173,7 @@ TEST_F(ResumeCommandTest, AskedTwice) {
     }
     const std::vector<pid_t> devices = background.Children();
     background.Signal(SIGINT);
-    while (background.err().find("once more to end at once") == std::string::npos) {
+    while (background.err().find("Ctrl-C to end at once") == std::string::npos) {
       ASSERT_TRUE(Background::Exists(background.pid())) << background.err();
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
