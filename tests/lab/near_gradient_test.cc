@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "ground.h"
 #include "lab/block_draws.h"
@@ -15,7 +18,7 @@ namespace {
 class QuadraticInPasses : public Quadratic {
  public:
   using Quadratic::Quadratic;
-  const NearGradient* near() const override { return nullptr; }
+  const heddle::NearGradient* near() const override { return nullptr; }
 };
 
 constexpr double kShift = 0.01;
