@@ -36,6 +36,11 @@ void BatchGradient(const Trial& trial, const double* x, int64_t batch, int64_t c
   for (double& element : gradient) element /= static_cast<double>(count);
 }
 
+// The mean of several microbatches' noise is not that of one: a step in one go is without.
+const NearGradient* NearOf(const Trial& trial) {
+  return trial.sigma == 0 ? trial.objective.near() : nullptr;
+}
+
 class TwoVersions {
  public:
   explicit TwoVersions(const Trial& trial)
@@ -87,11 +92,15 @@ class TwoVersions {
 
   void Update(int stage, int64_t batch) {
     const Block& block = blocks_[static_cast<size_t>(stage)];
-    BlockGradient(stage, batch);
-    AddMeanNoise(trial_, batch, trial_.batch(), block, gradient_.data());
     double* x = x_.data() + block.begin;
     std::copy(x, x + block.size(), previous_.begin() + block.begin);
-    objective_.Descend(block, gradient_.data(), trial_.step_size, x);
+    if (const NearGradient* near = NearOf(trial_)) {
+      near->Take(NearStepAt(trial_, block, PassOf(batch).point.data(), 0), x, x);
+    } else {
+      BlockGradient(stage, batch);
+      AddMeanNoise(trial_, batch, trial_.batch(), block, gradient_.data());
+      objective_.Descend(block, gradient_.data(), trial_.step_size, x);
+    }
     ++version_[static_cast<size_t>(stage)];
   }
 
@@ -128,12 +137,18 @@ Curve RunGpipe(const Trial& trial, int64_t count) {
   std::vector<double> x = trial.objective.Start(trial.seed);
   std::vector<double> gradient(x.size());
   Pass pass = trial.objective.MakePass();
+  const NearGradient* near = NearOf(trial);
+  const Block whole{0, trial.objective.dimension()};
   LossRecorder recorder(trial);
   for (int64_t batch = 0; recorder.Reach((batch + 1) * round, x); ++batch) {
+    if (near != nullptr) {
+      near->Take(NearStepAt(trial, whole, x.data(), 0), x.data(), gradient.data());
+      x.swap(gradient);
+      continue;
+    }
     BatchGradient(trial, x.data(), batch, count, pass, gradient);
-    AddMeanNoise(trial, batch, count, {0, trial.objective.dimension()}, gradient.data());
-    trial.objective.Descend({0, trial.objective.dimension()}, gradient.data(), trial.step_size,
-                            x.data());
+    AddMeanNoise(trial, batch, count, whole, gradient.data());
+    trial.objective.Descend(whole, gradient.data(), trial.step_size, x.data());
   }
   return recorder.Finish(x);
 }

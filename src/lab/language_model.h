@@ -44,7 +44,6 @@ class LanguageModel : public Objective {
   void Turn(Pass& pass) const override;
   void Backward(const Block& block, Pass& pass, double* gradient) const override;
   void Reread(const Block& block, const double* values, Pass& pass) const override;
-  bool neighbours_only() const override { return false; }
 
   const NetworkShape& shape() const { return shape_; }
 

@@ -48,7 +48,6 @@ class LinearModel : public Objective {
   void Turn(Pass& pass) const override;
   void Backward(const Block& block, Pass& pass, double* gradient) const override;
   void Reread(const Block& block, const double* values, Pass& pass) const override;
-  bool neighbours_only() const override { return false; }
 
   int64_t samples() const { return samples_.rows(); }
   // ‖∇f(x)‖² over all samples.

@@ -82,6 +82,12 @@ class Replicas {
     return (seen - replica + stages_ - 1) / stages_;
   }
 
+  // How many replicas have had h steps then: those up to the remainder are one ahead.
+  int64_t ReplicasAt(int64_t seen, int64_t h) const {
+    const int64_t ahead = seen % stages_;
+    return (h == seen / stages_ ? stages_ - ahead : 0) + (h == seen / stages_ + 1 ? ahead : 0);
+  }
+
   int64_t StepsSeen(const std::vector<View>& views) const {
     int64_t steps = 0;
     for (const View& view : views) {
@@ -93,10 +99,8 @@ class Replicas {
   // The blocks of the replica that have just had h steps at the view's time.
   void AddTo(View& view, int64_t replica, int64_t h) {
     for (size_t s = 0; s < blocks_.size(); ++s) {
-      int64_t times = 0;  // replicas that this one stands for
-      for (int64_t r = replica; r < (count_ == 1 ? stages_ : replica + 1); ++r) {
-        if (StepsOf(r, view.seen[s]) == h) ++times;
-      }
+      const int64_t times = count_ == 1 ? ReplicasAt(view.seen[s], h)
+                                        : static_cast<int64_t>(StepsOf(replica, view.seen[s]) == h);
       if (times == 0) continue;
       for (auto k = static_cast<size_t>(blocks_[s].begin); k < static_cast<size_t>(blocks_[s].end);
            ++k) {
@@ -106,10 +110,17 @@ class Replicas {
   }
 
   void Step(int64_t microbatch) {
+    const Block whole{0, dimension_};
+    if (const NearGradient* near = trial_.objective.near()) {
+      near->Take(NearStepAt(trial_, whole, replica_.data(), microbatch * dimension_),
+                 replica_.data(), gradient_.data());
+      replica_.swap(gradient_);
+      return;
+    }
     pass_.draw = {trial_.seed, microbatch};
     trial_.objective.Gradient(replica_.data(), pass_, gradient_.data());
     AddNoise(trial_, microbatch * dimension_, dimension_, gradient_.data());
-    trial_.objective.Descend({0, dimension_}, gradient_.data(), trial_.step_size, replica_.data());
+    trial_.objective.Descend(whole, gradient_.data(), trial_.step_size, replica_.data());
   }
 
   const Trial& trial_;

@@ -16,7 +16,8 @@ Method PipeDreamMethod(std::string name, std::string about, PipeDreamRule rule) 
 
 Method RandomizedMethod(std::string name, std::string about, DelayMode mode) {
   return {std::move(name), std::move(about),
-          [mode](const Trial& trial) { return RunRandomized(trial, mode); }, nullptr};
+          [mode](const Trial& trial) { return RunRandomized(trial, mode); }, nullptr,
+          mode == DelayMode::kReplay ? std::nullopt : std::optional<DelayMode>(mode)};
 }
 
 Method LocalMethod(std::string name, std::string about, LocalKind kind) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Method {
   std::string about;  // one line
   std::function<Curve(const Trial&)> run;
   std::function<int64_t(const Trial&)> rounds = nullptr;  // of local methods
+  std::optional<DelayMode> draws =
+      {};  // of randomized methods: what Trial::draws may hold for them
 };
 
 const std::vector<Method>& Methods();

@@ -37,7 +37,6 @@ class NetworkObjective final : public Objective {
   void Backward(const Block& block, Pass& pass, double* gradient) const override;
   void Reread(const Block& block, const double* values, Pass& pass) const override;
   void Descend(const Block& block, const double* gradient, double step, double* x) const override;
-  bool neighbours_only() const override { return false; }
   std::vector<double> Start(uint64_t seed) const override { return network_.Start(seed); }
 
  private:

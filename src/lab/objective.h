@@ -53,6 +53,26 @@ struct Pass {
   std::shared_ptr<BlockPass> network;  // of a model that is computed elsewhere
 };
 
+// A step of a block whose gradient depends on that block and one element on either side only.
+struct NearStep {
+  int64_t size = 0;
+  const double* read = nullptr;  // the block's values that the gradient is taken at
+  double before = 0, after = 0;  // the elements beside it, as they were read; 0 beyond the ends
+  double step_size = 0;
+  double sigma = 0;              // of the noise; 0: none
+  const float* noise = nullptr;  // for each element
+};
+
+// What an objective with such gradients offers beside passes: a step in one go over the block, with
+// the bits of Backward, noise and Descend.
+class NearGradient {
+ public:
+  virtual ~NearGradient() = default;
+  // next = x - γ (∇ + σ ξ), for the block's elements, which both point to; they may be the same,
+  // and `read` may be x, but not `next`.
+  virtual void Take(const NearStep& step, const double* x, double* next) const = 0;
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -88,8 +108,8 @@ class Objective {
   virtual void Reread(const Block& block, const double* values, Pass& pass) const = 0;
   // x ← x - step · gradient, for the block's elements, which both point to.
   virtual void Descend(const Block& block, const double* gradient, double step, double* x) const;
-  // Whether a block's gradient depends on that block and the elements beside it only.
-  virtual bool neighbours_only() const = 0;
+  // Where a block's gradient depends on that block and the elements beside it only; else null.
+  virtual const NearGradient* near() const { return nullptr; }
 
   // Where a race starts; unless overridden standard normal, so that every direction takes part.
   virtual std::vector<double> Start(uint64_t seed) const;

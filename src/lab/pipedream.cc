@@ -18,6 +18,7 @@ class PipeDream {
         passes_(static_cast<size_t>(stages_), objective_.MakePass()) {
     staleness_ = rule.staleness;
     if (staleness_ == nullptr && trial.options.staleness) staleness_ = &own_staleness_;
+    if (staleness_ == nullptr && !rule.momentum) near_ = objective_.near();
     if (rule.momentum) velocity_.assign(x_.size(), 0.0);
     if (rule.look_ahead) ahead_.assign(x_.size(), 0.0);
     if (rule.versions == Versions::kVertical) versions_.assign(static_cast<size_t>(stages_), x_);
@@ -75,22 +76,33 @@ class PipeDream {
     if (rule_.versions == Versions::kNone) {
       objective_.Reread(block, x_.data() + block.begin, pass);
     }
-    objective_.Backward(block, pass, gradient_.data());
-    AddNoise(trial_, microbatch * objective_.dimension() + block.begin, block.size(),
-             gradient_.data());
-    if (staleness_ != nullptr) staleness_->Add(x_, pass.point, gradient_, block.size());
-    Update(stage);
+    const int64_t numbers = microbatch * objective_.dimension() + block.begin;
+    if (near_ != nullptr) {
+      NearStep step = NearStepAt(trial_, block, pass.point.data(), numbers);
+      step.step_size = StepOf(stage);
+      double* x = x_.data() + block.begin;
+      near_->Take(step, x, x);
+    } else {
+      objective_.Backward(block, pass, gradient_.data());
+      AddNoise(trial_, numbers, block.size(), gradient_.data());
+      if (staleness_ != nullptr) staleness_->Add(x_, pass.point, gradient_, block.size());
+      Update(stage);
+    }
     if (rule_.versions == Versions::kVertical) {
       std::copy(x_.begin() + block.begin, x_.begin() + block.end,
                 VersionOf(microbatch + 1).begin() + block.begin);
     }
   }
 
+  double StepOf(int stage) const {
+    return rule_.step_by_stage ? trial_.step_size / static_cast<double>(stages_ - stage)
+                               : trial_.step_size;
+  }
+
   void Update(int stage) {
     const Block& block = At(stage);
     double* x = x_.data() + block.begin;
-    double step = trial_.step_size;
-    if (rule_.step_by_stage) step /= static_cast<double>(stages_ - stage);
+    const double step = StepOf(stage);
     if (!rule_.momentum) {
       return objective_.Descend(block, gradient_.data(), step, x);
     }
@@ -110,6 +122,7 @@ class PipeDream {
   std::vector<double> x_, gradient_, velocity_, ahead_;
   std::vector<std::vector<double>> versions_;
   std::vector<Pass> passes_;
+  const NearGradient* near_ = nullptr;  // a step in one go, where nothing else is asked for
   Staleness own_staleness_;
   Staleness* staleness_ = nullptr;  // null: nobody asks
 };

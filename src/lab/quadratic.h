@@ -17,7 +17,7 @@ namespace heddle {
 
 enum class QuadraticStart : uint8_t { kNormal, kAtRest };
 
-class Quadratic : public Objective {
+class Quadratic : public Objective, private NearGradient {
  public:
   // REQUIRES: dimension >= 1, shift > 0.
   Quadratic(int64_t dimension, double shift, QuadraticStart start = QuadraticStart::kNormal)
@@ -35,9 +35,11 @@ class Quadratic : public Objective {
   void Turn(Pass&) const override {}
   void Backward(const Block& block, Pass& pass, double* gradient) const override;
   void Reread(const Block& block, const double* values, Pass& pass) const override;
-  bool neighbours_only() const override { return true; }
+  const NearGradient* near() const override { return this; }
 
  private:
+  void Take(const NearStep& step, const double* x, double* next) const override;
+
   int64_t dimension_;
   double shift_;
   QuadraticStart start_;

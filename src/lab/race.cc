@@ -168,7 +168,38 @@ class RaceTrack {
       ForEachOnThreads(noises_.size(), options_.threads,
                        [&](size_t k) { noises_[k] = Noise(options_.first_seed + k, numbers); });
     }
+    PrepareDraws();
     return Ok();
+  }
+
+  // What randomized methods draw, once for all step sizes, if it is not too much to keep.
+  void PrepareDraws() {
+    constexpr int64_t kMostDraws = 20'000'000;  // 400 MB
+    if (objective_.near() == nullptr || options_.trial.staleness) return;
+    std::vector<std::pair<std::vector<NearDraws>*, const Search*>> wanted;
+    int64_t count = 0;
+    for (const Search& search : searches_) {
+      if (!search.method->draws) continue;
+      const auto [place, is_new] = draws_.try_emplace({search.schedule, *search.method->draws});
+      if (!is_new) continue;
+      wanted.emplace_back(&place->second, &search);
+      count += search.schedule->updates * static_cast<int64_t>(noises_.size());
+    }
+    if (count > kMostDraws) return;
+    for (const auto& entry : wanted) {
+      const Search* search = entry.second;
+      std::vector<std::optional<NearDraws>> made(noises_.size());
+      ForEachOnThreads(made.size(), options_.threads, [&](size_t k) {
+        made[k].emplace(*search->schedule, *search->method->draws, options_.first_seed + k);
+      });
+      for (std::optional<NearDraws>& one : made) entry.first->push_back(*std::move(one));
+    }
+  }
+
+  const NearDraws* DrawsOf(const Search& search, size_t seed) const {
+    if (!search.method->draws) return nullptr;
+    const auto place = draws_.find({search.schedule, *search.method->draws});
+    return place != draws_.end() && !place->second.empty() ? &place->second[seed] : nullptr;
   }
 
   void AddJobs(Search& search, int index, std::vector<Job>& jobs) {
@@ -221,7 +252,8 @@ class RaceTrack {
             noises_[seed],
             search.entry.noise,
             StepSize(objective_, options_, index),
-            options_.first_seed + seed};
+            options_.first_seed + seed,
+            DrawsOf(search, seed)};
   }
 
   void RunJobs(const std::vector<Job>& jobs) {
@@ -332,6 +364,7 @@ class RaceTrack {
   std::vector<Noise> noises_;  // by seed, judged ones first
   std::deque<Schedule> schedules_;
   std::deque<Search> searches_;
+  std::map<std::pair<const Schedule*, DelayMode>, std::vector<NearDraws>> draws_;  // by seed
   std::atomic<int64_t> done_{0};
   int64_t known_ = 0;
 };

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/philox.h"
 
 namespace heddle {
 namespace {
@@ -32,7 +31,7 @@ class Randomized {
         gradient_(static_cast<size_t>(widest_)),
         history_(x_, blocks_, depth_),
         pass_(objective_.MakePass()),
-        chance_(trial.seed, "lab.rpd"),
+        chance_(trial.seed, stages_, mode, depth_),
         reads_(static_cast<size_t>(stages_) * static_cast<size_t>(stages_)) {}
 
   Curve Run() {
@@ -57,16 +56,12 @@ class Randomized {
   void Step(const Event& event) {
     const int64_t k = history_.updates();
     const bool replay = mode_ == DelayMode::kReplay;
-    const int chosen =
-        replay ? event.stage : static_cast<int>(Below(Word(k, 0), static_cast<uint64_t>(stages_)));
+    const int chosen = replay ? event.stage : chance_.Chosen(k);
     const Block& block = blocks_[static_cast<size_t>(chosen)];
-    const bool near = objective_.neighbours_only() && staleness_ == nullptr;
-    const int first = near ? std::max(0, chosen - 1) : 0;
-    const int last = near ? std::min(stages_ - 1, chosen + 1) : stages_ - 1;
     pass_.draw = {trial_.seed, replay ? event.microbatch : k};
     objective_.Begin(pass_);
-    for (int j = first; j <= last; ++j) {
-      const int64_t age = replay ? k - ReadAt(event.microbatch, j) : Delay(k, chosen, j);
+    for (int j = 0; j < stages_; ++j) {
+      const int64_t age = replay ? k - ReadAt(event.microbatch, j) : chance_.Delay(k, chosen, j);
       objective_.Forward(blocks_[static_cast<size_t>(j)], history_.Read(j, age), pass_);
     }
     objective_.Turn(pass_);
@@ -78,28 +73,6 @@ class Randomized {
     double* x = x_.data() + block.begin;
     objective_.Descend(block, gradient_.data(), trial_.step_size, x);
     history_.Push(chosen, x);
-  }
-
-  // Word number `word` of step k: the first says which block, the others how old those read are,
-  // beginning with the block before the chosen one, so that four words do where only neighbours
-  // are read.
-  uint64_t Word(int64_t k, int word) {
-    const int64_t counter = k * ((stages_ + 4) / 4) + word / 4;
-    if (counter != counter_) {
-      counter_ = counter;
-      words_ = chance_.Words(static_cast<uint64_t>(counter));
-    }
-    return words_[static_cast<size_t>(word % 4)];
-  }
-
-  static uint64_t Below(uint64_t word, uint64_t bound) { return (word * bound) >> 32; }
-
-  int64_t Delay(int64_t k, int chosen, int block) {
-    const int64_t most = std::min(depth_, k);
-    if (mode_ == DelayMode::kZero || most == 0) return 0;
-    if (mode_ == DelayMode::kMaximal) return most;
-    const int word = 1 + (block - chosen + 1 + stages_) % stages_;
-    return static_cast<int64_t>(Below(Word(k, word), static_cast<uint64_t>(most) + 1));
   }
 
   const Trial& trial_;
@@ -114,10 +87,79 @@ class Randomized {
   std::vector<double> x_, gradient_;
   BlockHistory history_;
   Pass pass_;
-  RandomStream chance_;
+  StaleChance chance_;
   std::vector<int64_t> reads_;
-  int64_t counter_ = -1;
-  std::array<uint32_t, 4> words_{};
+};
+
+// Where a gradient needs the neighbours of its block only: versions of each block lie in a ring,
+// and a step goes from one to the next.
+class NearRandomized {
+ public:
+  NearRandomized(const Trial& trial, const NearDraws& draws)
+      : trial_(trial),
+        draws_(draws),
+        near_(*trial.objective.near()),
+        blocks_(trial.objective.Blocks(trial.stages())),
+        widest_(WidestBlock(blocks_)),
+        slots_(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(draws.versions) + 1))),
+        ring_(blocks_.size() * static_cast<size_t>(slots_ * widest_)),
+        newest_(blocks_.size()),
+        x_(trial.objective.Start(trial.seed)) {
+    for (size_t s = 0; s < blocks_.size(); ++s) {
+      std::copy_n(x_.begin() + blocks_[s].begin, blocks_[s].size(), At(static_cast<int>(s), 0));
+    }
+  }
+
+  Curve Run() {
+    LossRecorder recorder(trial_);
+    for (size_t k = 0; k < draws_.draws.size(); ++k) {
+      const NearDraw& draw = draws_.draws[k];
+      if (recorder.Due(draw.tick + 1)) Gather();
+      if (!recorder.Reach(draw.tick + 1, x_)) break;
+      Step(static_cast<int64_t>(k), draw);
+    }
+    Gather();
+    return recorder.Finish(x_);
+  }
+
+ private:
+  double* At(int block, int64_t version) {
+    return ring_.data() + (block * slots_ + (version & (slots_ - 1))) * widest_;
+  }
+
+  void Step(int64_t k, const NearDraw& draw) {
+    const auto s = static_cast<size_t>(draw.block);
+    NearStep step;
+    step.size = blocks_[s].size();
+    step.read = At(draw.block, draw.version[1]);
+    if (s > 0) {
+      step.before = At(draw.block - 1, draw.version[0])[blocks_[s - 1].size() - 1];
+    }
+    if (s + 1 < blocks_.size()) step.after = At(draw.block + 1, draw.version[2])[0];
+    step.step_size = trial_.step_size;
+    step.sigma = trial_.sigma;
+    step.noise = NoiseAt(trial_, k * widest_, step.size);
+    const int64_t version = newest_[s]++;
+    near_.Take(step, At(draw.block, version), At(draw.block, version + 1));
+  }
+
+  // The newest of every block, into x_.
+  void Gather() {
+    for (size_t s = 0; s < blocks_.size(); ++s) {
+      std::copy_n(At(static_cast<int>(s), newest_[s]), blocks_[s].size(),
+                  x_.begin() + blocks_[s].begin);
+    }
+  }
+
+  const Trial& trial_;
+  const NearDraws& draws_;
+  const NearGradient& near_;
+  std::vector<Block> blocks_;
+  int64_t widest_;
+  int64_t slots_;  // of a block; a power of two
+  std::vector<double> ring_;
+  std::vector<int64_t> newest_;  // version, by block
+  std::vector<double> x_;
 };
 
 }  // namespace
@@ -158,6 +200,13 @@ const double* BlockHistory::Read(int block, int64_t delay) const {
 }
 
 Curve RunRandomized(const Trial& trial, DelayMode mode, Staleness* staleness) {
+  const bool watched = staleness != nullptr || trial.options.staleness;
+  if (trial.objective.near() != nullptr && !watched && mode != DelayMode::kReplay) {
+    if (trial.draws != nullptr && trial.draws->mode == mode) {
+      return NearRandomized(trial, *trial.draws).Run();
+    }
+    return NearRandomized(trial, NearDraws(trial.schedule, mode, trial.seed)).Run();
+  }
   return Randomized(trial, mode, staleness).Run();
 }
 

@@ -15,12 +15,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "lab/block_draws.h"
 #include "lab/pipedream.h"
 #include "lab/trial.h"
 
 namespace heddle {
-
-enum class DelayMode : uint8_t { kUniform, kMaximal, kZero, kReplay };
 
 Curve RunRandomized(const Trial& trial, DelayMode mode, Staleness* staleness = nullptr);
 

@@ -65,11 +65,6 @@ void LossRecorder::Take(const std::vector<double>& x) {
   SetNext();
 }
 
-bool LossRecorder::Reach(int64_t tick, const std::vector<double>& x) {
-  while (next_ < tick) Take(x);
-  return !curve_.diverged && tick <= trial_.options.ticks;
-}
-
 std::vector<int64_t> LossRecorder::PointsBefore(int64_t tick) const {
   std::vector<int64_t> points;
   const int count = curve_.diverged ? 0 : trial_.options.points;
@@ -91,10 +86,27 @@ Curve LossRecorder::Finish(const std::vector<double>& x, const Staleness* stalen
   return std::move(curve_);
 }
 
+const float* NoiseAt(const Trial& trial, int64_t index, int64_t size) {
+  if (trial.sigma == 0) return nullptr;
+  HEDDLE_CHECK(index + size <= trial.noise.size());
+  return trial.noise.At(index);
+}
+
+NearStep NearStepAt(const Trial& trial, const Block& block, const double* point, int64_t index) {
+  NearStep step;
+  step.size = block.size();
+  step.read = point + block.begin;
+  if (block.begin > 0) step.before = point[block.begin - 1];
+  if (block.end < trial.objective.dimension()) step.after = point[block.end];
+  step.step_size = trial.step_size;
+  step.sigma = trial.sigma;
+  step.noise = NoiseAt(trial, index, step.size);
+  return step;
+}
+
 void AddNoise(const Trial& trial, int64_t index, int64_t size, double* gradient) {
   if (trial.sigma == 0) return;
-  HEDDLE_CHECK(index + size <= trial.noise.size());
-  const float* numbers = trial.noise.At(index);
+  const float* numbers = NoiseAt(trial, index, size);
   for (int64_t k = 0; k < size; ++k) gradient[k] += trial.sigma * static_cast<double>(numbers[k]);
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "lab/block_draws.h"
 #include "lab/noise.h"
 #include "lab/objective.h"
 #include "lab/schedule.h"
@@ -40,6 +41,7 @@ struct Trial {
   double sigma = 0;    // of the gradient's noise, for each element
   double step_size = 0;
   uint64_t seed = 0;
+  const NearDraws* draws = nullptr;  // of seed and schedule, made before; null: made as needed
 
   int stages() const { return schedule.clock.stages; }
   int64_t batch() const {
@@ -81,10 +83,14 @@ class LossRecorder {
   explicit LossRecorder(const Trial& trial);
   // Records what x was at all times before `tick`, which the next change ends at. False: that is
   // after the end, or x diverged, and the trial is over.
-  bool Reach(int64_t tick, const std::vector<double>& x);
+  bool Reach(int64_t tick, const std::vector<double>& x) {
+    while (next_ < tick) Take(x);
+    return !curve_.diverged && tick <= trial_.options.ticks;
+  }
   // When the next losses are to be taken, as far as before `tick`; for methods that know what x was
   // in between. Each is then given by Take, in order.
   std::vector<int64_t> PointsBefore(int64_t tick) const;
+  bool Due(int64_t tick) const { return next_ < tick; }  // whether there are any
   void Take(const std::vector<double>& x);
   // `staleness` may be null.
   Curve Finish(const std::vector<double>& x, const Staleness* staleness = nullptr);
@@ -97,6 +103,13 @@ class LossRecorder {
   double limit_ = 0;  // a loss above has diverged
   int64_t next_ = 0;  // when the next loss is due; after all of them: never
 };
+
+// The noise of `size` elements from `index` on; null if σ is 0.
+const float* NoiseAt(const Trial& trial, int64_t index, int64_t size);
+
+// A step of a near gradient (objective.h) of `block`, at a point of which all elements are given,
+// with the noise from `index` on.
+NearStep NearStepAt(const Trial& trial, const Block& block, const double* point, int64_t index);
 
 // gradient += σ · noise[index …]
 void AddNoise(const Trial& trial, int64_t index, int64_t size, double* gradient);

@@ -203,6 +203,26 @@ TEST(LabTest, PaperSettings) {
   EXPECT_NE(few.err.find("whole rounds of local"), std::string::npos) << few.err;
 }
 
+// Their language model, smaller: it learns, with step sizes that are powers of two.
+TEST(LabTest, PaperLanguageModel) {
+  const Json json = JsonOf(
+      "lab race --paper lm --hidden 8 --context 8 --samples 2 --ticks 200 --points 2 --json");
+  EXPECT_EQ(json["objective"], "lm");
+  EXPECT_EQ(json["seeds"], 2);
+  ASSERT_EQ(json["rows"].size(), 2U);
+  constexpr double kGuess = 2.996;  // ln 20: the made text has 20 characters
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["stages"], 4);
+    EXPECT_LT(row["loss_mean"].get<double>(), kGuess) << row;
+    EXPECT_LT(row["held_out_mean"].get<double>(), kGuess) << row;
+    const double exponent = std::log2(row["step_size"].get<double>());
+    EXPECT_EQ(exponent, std::round(exponent)) << row;
+  }
+  EXPECT_EQ(json["rows"][0]["method"], "pd");
+  EXPECT_EQ(json["rows"][1]["method"], "local");
+  EXPECT_EQ(json["rows"][1]["rounds"], 200 / (2 * 4 * 5 + 6));
+}
+
 TEST(LabTest, HelpHasExamples) {
   for (const char* command : {"lab", "lab race", "lab theory", "lab map"}) {
     const Ran ran = RunHeddle(std::string(command) + " --help");

@@ -65,7 +65,7 @@ class Watched final : public Objective {
   void Descend(const Block& block, const double* gradient, double step, double* x) const override {
     inner_.Descend(block, gradient, step, x);
   }
-  bool neighbours_only() const override { return inner_.neighbours_only(); }
+  const NearGradient* near() const override { return inner_.near(); }
   std::vector<double> Start(uint64_t seed) const override { return inner_.Start(seed); }
 
   const std::vector<double>& last() const { return last_; }
