@@ -6,20 +6,20 @@
 #include <map>
 
 #include "base/text.h"
+#include "choose/pipeline_strategy.h"
 #include "choose/spmd_strategy.h"
 #include "plan/async/async_planner.h"
 #include "plan/async/local_planner.h"
 #include "plan/baseline/earlier_systems.h"
 #include "plan/baseline/spmd_baselines.h"
 #include "plan/pipeline/baselines.h"
-#include "plan/pipeline/spp.h"
 
 namespace heddle {
 
 const std::vector<Planner>& Planners() {
   static const std::vector<Planner> planners = {
-      {"pipeline", "pipelines over any topology, replicated where it pays (SPP)", &PlanPipeline,
-       PlannerPace::kLong},
+      {"pipeline", "pipelines over any topology, replicated where it pays (SPP)",
+       &PlanPipelineStrategy, PlannerPace::kLong},
       {"spmd", "one program for all, tensors divided to fit unequal devices (HAP)",
        &PlanSpmdStrategy, PlannerPace::kLong},
       {"async", "a pipeline that is never flushed, with weight versions (PipeDream)", &PlanAsync,

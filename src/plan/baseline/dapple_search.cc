@@ -44,6 +44,14 @@ void ForEachTwoStages(const DappleInput& input, const Visit& visit) {
   }
 }
 
+std::optional<DappleDecision> Straight(const DappleInput& input, int stages) {
+  const int each = Sum(input.nodes) / stages;
+  if (input.straight == nullptr) return StraightPipeline(input, stages, each);
+  const auto [known, is_new] = input.straight->try_emplace(stages);
+  if (is_new) known->second = StraightPipeline(input, stages, each);
+  return known->second;
+}
+
 }  // namespace
 
 double DappleTransfer(const DappleNetwork& network, const NodeCounts& from, const NodeCounts& to,
@@ -104,8 +112,7 @@ std::vector<DappleDecision> SearchDapple(const DappleInput& input, int64_t batch
     if (devices % stages != 0) continue;
     add(OneStage(input, devices / stages));
     if (stages < 2 || stages > std::min(kMostStages, input.states->size())) continue;
-    if (auto straight = StraightPipeline(input, stages, devices / stages))
-      add(*std::move(straight));
+    if (auto straight = Straight(input, stages)) add(*std::move(straight));
   }
   DappleDecision two;
   ForEachTwoStages(input, [&](DappleDecision decision) {

@@ -20,6 +20,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +41,6 @@ struct DappleNetwork {
   // The published estimate also counts the first layer of the next stage when it sums a stage's
   // gradients (an index that is taken as included).
   bool counts_next_state = true;
-};
-
-struct DappleInput {
-  const CutStates* states;  // seconds and bytes of one global batch
-  NodeCounts nodes;         // devices of each
-  DappleNetwork network;
 };
 
 struct DappleStage {
@@ -68,6 +64,18 @@ struct DappleDecision {
 double DappleTransfer(const DappleNetwork& network, const NodeCounts& from, const NodeCounts& to,
                       double bytes);
 double DappleAllReduce(const DappleNetwork& network, const NodeCounts& devices, double bytes);
+
+// By number of stages.
+using StraightPipelines = std::map<int, std::optional<DappleDecision>>;
+
+struct DappleInput {
+  const CutStates* states;  // seconds and bytes of one global batch
+  NodeCounts nodes;         // devices of each
+  DappleNetwork network;
+  // Given: remembers those found, which do not depend on the microbatch. Searches of the same
+  // states may share it.
+  StraightPipelines* straight = nullptr;
+};
 
 // 0 when there is no microbatch.
 double DappleSpeedup(const DappleInput& input, const DappleDecision& decision);

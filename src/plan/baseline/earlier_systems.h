@@ -3,6 +3,8 @@
 // tells what of their authors' results is reproduced, and where these deviate.
 #pragma once
 
+#include <string>
+
 #include "base/result.h"
 #include "plan/planning.h"
 
@@ -17,5 +19,10 @@ Result<Plan> PlanDapple(const Planning& planning);
 // HetPipe's virtual workers (virtual_workers.h), each a pipeline; all gradients are summed over
 // the workers once per iteration.
 Result<Plan> PlanHetPipe(const Planning& planning);
+
+// The same as candidates: afterwards the best is no slower than the plan of the above would be.
+Status TryPipeDream(const Planning& planning, const std::string& strategy, Best& best);
+Status TryDapple(const Planning& planning, const std::string& strategy, Best& best);
+Status TryHetPipe(const Planning& planning, const std::string& strategy, Best& best);
 
 }  // namespace heddle

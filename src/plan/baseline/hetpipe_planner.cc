@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "plan/baseline/earlier_systems.h"
 #include "plan/baseline/stage_plans.h"
@@ -56,16 +58,32 @@ struct Candidate {
   double estimate = 0;  // of the slowest worker: its slowest stage for every microbatch, and fill
 };
 
-// One pipeline per worker, microbatches dealt in equal numbers.
+// Workers of the same devices with the same links between them have the same partition.
+using Partitions =
+    std::map<std::pair<std::vector<int>, std::vector<double>>, std::vector<LayerRun>>;
+
+const std::vector<LayerRun>& PartitionOf(const Planning& planning, const VirtualWorker& worker,
+                                         const WorkerCosts& costs, Partitions& known) {
+  std::vector<int> types;
+  for (const int device : worker) {
+    types.push_back(planning.cluster->device(DeviceId{device}).type);
+  }
+  const auto [found, is_new] = known.try_emplace({std::move(types), costs.bandwidth});
+  if (is_new) found->second = PartitionWorker(costs);
+  return found->second;
+}
+
+// One pipeline per worker, microbatches dealt in equal numbers. `known`: partitions of as many
+// samples.
 Candidate MakeCandidate(const Planning& planning, const std::vector<VirtualWorker>& workers,
-                        const LayerSeconds& seconds, int64_t microbatches) {
+                        const LayerSeconds& seconds, int64_t microbatches, Partitions& known) {
   Candidate candidate{{{}, microbatches, /*depth=*/1}, 0};
   const int64_t rows = std::max<int64_t>(1, planning.options.batch / microbatches);
   const auto all = std::ssize(workers);
   for (size_t w = 0; w < workers.size(); ++w) {
     const VirtualWorker& worker = workers[w];
     const WorkerCosts costs = CostsOf(planning, seconds, rows, worker);
-    const std::vector<LayerRun> runs = PartitionWorker(costs);
+    const std::vector<LayerRun>& runs = PartitionOf(planning, worker, costs, known);
     std::vector<StageChoice>& stages = candidate.decision.pipelines.emplace_back();
     double slowest = 0;
     for (size_t s = 0; s < runs.size(); ++s) {
@@ -103,23 +121,32 @@ std::vector<std::vector<VirtualWorker>> Allocations(const Planning& planning, in
 
 }  // namespace
 
-Result<Plan> PlanHetPipe(const Planning& planning) {
-  Attempts attempts(planning, "hetpipe");
+Status TryHetPipe(const Planning& planning, const std::string& strategy, Best& best) {
+  Attempts attempts(planning, strategy, best);
   const auto propose = [&](int64_t m) {
     const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
+    std::map<int64_t, Partitions> partitions;  // by samples of a microbatch
     for (const int workers : WorkerCounts(*planning.cluster)) {
       if (workers > m || planning.options.deadline.passed()) break;
       std::set<int64_t> counts = {m};
       if (!planning.options.microbatches) counts.insert(m / workers * workers);  // as many for each
       for (const std::vector<VirtualWorker>& allocation : Allocations(planning, workers)) {
         for (const int64_t count : counts) {
-          Candidate candidate = MakeCandidate(planning, allocation, seconds, count);
+          const int64_t rows = std::max<int64_t>(1, planning.options.batch / count);
+          Candidate candidate =
+              MakeCandidate(planning, allocation, seconds, count, partitions[rows]);
           attempts.Add(std::move(candidate.decision), "1f1b", candidate.estimate);
         }
       }
     }
   };
-  return std::move(attempts).Run(propose);
+  return attempts.Run(propose);
+}
+
+Result<Plan> PlanHetPipe(const Planning& planning) {
+  Best best(planning);
+  HEDDLE_RETURN_IF_ERROR(TryHetPipe(planning, "hetpipe", best));
+  return std::move(best).Take();
 }
 
 }  // namespace heddle

@@ -8,27 +8,35 @@
 namespace heddle {
 namespace {
 
-double StageSeconds(const CutStates& states, int begin, int end, int replicas, double bandwidth) {
-  const double r = replicas;
-  const double sync = 4 * (r - 1) * states.ParameterBytes(begin, end) / (bandwidth * r);
-  return (states.Seconds(begin, end) + sync) / r;
-}
+// What a stage costs whatever the number of its replicas.
+struct StageCost {
+  StageCost(const CutStates& states, int begin, int end)
+      : seconds(states.Seconds(begin, end)), parameters(states.ParameterBytes(begin, end)) {
+    if (begin == 0) return;
+    const double in = states[begin - 1].crossing_bytes;
+    const double out = end < states.size() ? states[end - 1].crossing_bytes : 0;
+    crossing = std::max(in, out);
+  }
 
-// Input and output of a stage that is not the first.
-double TransferSeconds(const CutStates& states, int begin, int end, int replicas,
-                       double bandwidth) {
-  const double in = states[begin - 1].crossing_bytes;
-  const double out = end < states.size() ? states[end - 1].crossing_bytes : 0;
-  return 2 * std::max(in, out) / (bandwidth * replicas);
-}
+  double Seconds(int replicas, double bandwidth) const {
+    const double r = replicas;
+    const double sync = 4 * (r - 1) * parameters / (bandwidth * r);
+    return std::max((seconds + sync) / r, 2 * crossing / (bandwidth * r));
+  }
+
+  double seconds, parameters;
+  double crossing = 0;  // input or output of a stage that is not the first
+};
 
 class Partitioner {
  public:
   Partitioner(const CutStates& states, int groups, int unit, double bandwidth)
       : states_(states), groups_(groups), unit_(unit), bandwidth_(bandwidth) {
     cells_.resize(static_cast<size_t>(states.size() * (groups + 1)));
+    slowest_from_.resize(static_cast<size_t>(groups + 1));
     for (int j = 0; j < states.size(); ++j) FillAlone(j);
     for (int j = 0; j < states.size(); ++j) {
+      changed_ = true;
       for (const int k : states.Within(j)) FillAfter(k, j);
     }
   }
@@ -60,22 +68,36 @@ class Partitioner {
   }
 
   void FillAlone(int j) {
+    const StageCost whole(states_, 0, j + 1);
     for (int m = 1; m <= groups_; ++m) {
-      cells_[At(j, m)] = {StageSeconds(states_, 0, j + 1, m * unit_, bandwidth_), -1, m};
+      cells_[At(j, m)] = {whole.Seconds(m * unit_, bandwidth_), -1, m};
     }
   }
 
-  // The last stage is what state j has beyond state k, on r groups.
+  // The last stage is what state j has beyond state k, on r groups. It is of no use to those that
+  // are as fast without.
   void FillAfter(int k, int j) {
+    if (changed_) FindSlowest(j);
+    const StageCost stage(states_, k + 1, j + 1);
     for (int r = 1; r < groups_; ++r) {
-      const double last = std::max(StageSeconds(states_, k + 1, j + 1, r * unit_, bandwidth_),
-                                   TransferSeconds(states_, k + 1, j + 1, r * unit_, bandwidth_));
-      for (int m = r + 1; m <= groups_; ++m) {
+      const double last = stage.Seconds(r * unit_, bandwidth_);
+      for (int m = r + 1; m <= groups_ && last < slowest_from_[static_cast<size_t>(m)]; ++m) {
         const double seconds = std::max(cells_[At(k, m - r)].seconds, last);
         Cell& cell = cells_[At(j, m)];
-        if (seconds < cell.seconds) cell = {seconds, k, r};
+        if (seconds >= cell.seconds) continue;
+        cell = {seconds, k, r};
+        changed_ = true;
       }
     }
+  }
+
+  void FindSlowest(int j) {
+    double slowest = 0;
+    for (int m = groups_; m >= 1; --m) {
+      slowest = std::max(slowest, cells_[At(j, m)].seconds);
+      slowest_from_[static_cast<size_t>(m)] = slowest;
+    }
+    changed_ = false;
   }
 
   const CutStates& states_;
@@ -83,6 +105,9 @@ class Partitioner {
   int unit_;
   double bandwidth_;
   std::vector<Cell> cells_;
+  // Of the state at hand, by number of groups: with so many or more.
+  std::vector<double> slowest_from_;
+  bool changed_ = true;  // since they were found
 };
 
 }  // namespace
@@ -98,11 +123,8 @@ double PipeDreamSeconds(const CutStates& states, const std::vector<PipeDreamStag
                         double bandwidth) {
   double slowest = 0;
   for (const PipeDreamStage& stage : stages) {
-    slowest =
-        std::max(slowest, StageSeconds(states, stage.begin, stage.end, stage.replicas, bandwidth));
-    if (stage.begin == 0) continue;
-    slowest = std::max(slowest,
-                       TransferSeconds(states, stage.begin, stage.end, stage.replicas, bandwidth));
+    const StageCost cost(states, stage.begin, stage.end);
+    slowest = std::max(slowest, cost.Seconds(stage.replicas, bandwidth));
   }
   return slowest;
 }

@@ -37,14 +37,13 @@ StageDecision DecisionOf(const PipeDreamPartition& partition, int64_t microbatch
 
 }  // namespace
 
-Result<Plan> PlanPipeDream(const Planning& planning) {
+Status TryPipeDream(const Planning& planning, const std::string& strategy, Best& best) {
   const int all = planning.cluster->device_count();
   const int unit = (all + kMostGroups - 1) / kMostGroups;
   const int devices = all / unit * unit;
-  Attempts attempts(planning, "pipedream");
-  if (unit > 1) {
-    attempts.best().Note(
-        fmt::format("stages get devices in groups of {}; {} of {} used", unit, devices, all));
+  Attempts attempts(planning, strategy, best);
+  if (unit > 1 && best.tried() == 0) {
+    best.Note(fmt::format("stages get devices in groups of {}; {} of {} used", unit, devices, all));
   }
   const auto propose = [&](int64_t m) {
     const int64_t rows = std::max<int64_t>(1, planning.options.batch / m);
@@ -60,7 +59,13 @@ Result<Plan> PlanPipeDream(const Planning& planning) {
       }
     }
   };
-  return std::move(attempts).Run(propose);
+  return attempts.Run(propose);
+}
+
+Result<Plan> PlanPipeDream(const Planning& planning) {
+  Best best(planning);
+  HEDDLE_RETURN_IF_ERROR(TryPipeDream(planning, "pipedream", best));
+  return std::move(best).Take();
 }
 
 }  // namespace heddle

@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 
-#include "cost/network_cost.h"
 #include "plan/microbatch_counts.h"
 
 namespace heddle {
@@ -34,51 +33,6 @@ WorkOrder EarlyBackwardOrder(const std::vector<int32_t>& microbatches, size_t wa
     if (k >= warm_up) order.push_back({WorkKind::kBackward, 0, microbatches[k - warm_up]});
   }
   return order;
-}
-
-// The devices that sum gradients with each other: all that hold the same parameter.
-std::set<std::vector<DeviceId>> ReplicaGroups(const Planning& planning, const Plan& plan) {
-  std::vector<std::vector<DeviceId>> holders(static_cast<size_t>(planning.chain.size()));
-  for (const PipelinePlan& pipeline : plan.pipelines) {
-    for (const StagePlan& stage : pipeline.stages) {
-      for (int l = stage.chunks[0].first; l <= stage.chunks[0].last; ++l) {
-        for (const std::string& device : stage.devices) {
-          holders[static_cast<size_t>(l)].push_back(*planning.cluster->FindDevice(device));
-        }
-      }
-    }
-  }
-  std::set<std::vector<DeviceId>> groups;
-  for (const Parameter& parameter : planning.graph.parameters()) {
-    std::set<DeviceId> group;
-    for (const LayerId layer : parameter.layers) {
-      const auto& more = holders[static_cast<size_t>(layer.value)];
-      group.insert(more.begin(), more.end());
-    }
-    if (group.size() > 1) groups.insert({group.begin(), group.end()});
-  }
-  return groups;
-}
-
-// Sets the algorithm that sums a bucket soonest, of those that every group of replicas can use.
-void ChooseAllReduce(const Planning& planning, Plan& plan) {
-  const NetworkCost network(*planning.cluster);
-  const std::vector<Bytes> sizes = {plan.bucket};
-  double least = std::numeric_limits<double>::infinity();
-  const auto groups = ReplicaGroups(planning, plan);
-  for (const auto algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree,
-                               CollectiveAlgorithm::kHierarchical}) {
-    double slowest = 0;
-    for (const std::vector<DeviceId>& group : groups) {
-      const CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, algorithm, 0};
-      slowest =
-          std::max(slowest, network.Supports(request) ? network.Collective(request).seconds.value
-                                                      : std::numeric_limits<double>::infinity());
-    }
-    if (slowest >= least) continue;
-    least = slowest;
-    plan.all_reduce = algorithm;
-  }
 }
 
 }  // namespace
@@ -158,7 +112,7 @@ Plan Attempts::PlanOf(const Attempt& attempt) const {
     plan.pipelines.push_back(EarlyBackward(planning_, decision.pipelines[p],
                                            Dealt(plan.microbatches, p, pipelines), decision.depth));
   }
-  ChooseAllReduce(planning_, plan);
+  plan.all_reduce = sums_.Choose(GradientGroups(planning_, decision));
   return plan;
 }
 
@@ -166,35 +120,16 @@ void Attempts::Add(StageDecision decision, const std::string& order, double esti
   const auto pipelines = std::ssize(decision.pipelines);
   if (decision.microbatches < pipelines || decision.microbatches > planning_.options.batch) return;
   if (!seen_.insert(decision).second) return;
-  const double bound = BoundOf(decision);
-  attempts_.push_back({std::move(decision), order, estimate, bound});
+  Attempt attempt{std::move(decision), order, estimate, 0};
+  attempt.bound = bound_.Of(attempt.decision);
+  if (attempt.bound < best_.seconds()) attempt.bound = bound_.WithWires(attempt.decision, sums_);
+  double& least =
+      least_bounds_.try_emplace(attempt.decision.microbatches, attempt.bound).first->second;
+  least = std::min(least, attempt.bound);
+  attempts_.push_back(std::move(attempt));
 }
 
-// Of the rows of a microbatch, the smallest, every device of a stage has its part, rounded down.
-double Attempts::BoundOf(const StageDecision& decision) {
-  const int64_t rows = planning_.options.batch / decision.microbatches;
-  const int64_t each = decision.microbatches / std::ssize(decision.pipelines);
-  double bound = 0;
-  for (const auto& stages : decision.pipelines) {
-    for (const StageChoice& stage : stages) {
-      const int64_t mine = rows / std::ssize(stage.devices);
-      if (mine == 0) continue;
-      auto found = seconds_.find(mine);
-      if (found == seconds_.end()) {
-        found = seconds_.emplace(mine, LayerSeconds(planning_, mine)).first;
-      }
-      for (const int device : stage.devices) {
-        const int type = planning_.cluster->device(DeviceId{device}).type;
-        const double seconds = found->second.Of(type, stage.layers.first, stage.layers.last);
-        bound = std::max(bound, static_cast<double>(each) * seconds);
-      }
-    }
-  }
-  return bound;
-}
-
-double Attempts::LackOf(const StageDecision& decision, bool recompute) {
-  if (!table_) table_.emplace(planning_);
+double Attempts::LackOf(const StageDecision& decision, bool recompute) const {
   const int64_t batch = planning_.options.batch, m = decision.microbatches;
   const int64_t rows = (batch + m - 1) / m, each = m / std::ssize(decision.pipelines);
   double worst = -1;
@@ -203,7 +138,7 @@ double Attempts::LackOf(const StageDecision& decision, bool recompute) {
       const auto count = std::ssize(stages[s].devices);
       const auto after = static_cast<int64_t>(stages.size() - 1 - s);
       const int64_t in_flight = std::min(each, decision.depth * after + 1);
-      const double peak = table_->MemoryOf(stages[s].layers.first, stages[s].layers.last + 1)
+      const double peak = table_.MemoryOf(stages[s].layers.first, stages[s].layers.last + 1)
                               .Peak(static_cast<double>((rows + count - 1) / count),
                                     static_cast<double>(in_flight), recompute);
       for (const int device : stages[s].devices) {
@@ -220,12 +155,24 @@ Result<bool> Attempts::Try(const Attempt& attempt) {
   work_ += attempt.decision.microbatches * DevicesOf(attempt.decision) /
            std::ssize(attempt.decision.pipelines);
   Plan plan = PlanOf(attempt);
-  HEDDLE_ASSIGN(Best::Outcome outcome, best_.Try(plan));
-  if (outcome != Best::Outcome::kDoesNotFit) return true;
+  HEDDLE_ASSIGN(bool fits, TryOne(plan));
+  if (fits) return true;
   for (PipelinePlan& pipeline : plan.pipelines) {
     for (StagePlan& stage : pipeline.stages) stage.recompute = true;
   }
-  HEDDLE_ASSIGN(outcome, best_.Try(std::move(plan)));
+  return TryOne(plan);
+}
+
+// Alone it is Best who keeps the fastest. Beside others that are faster, how fast it is tells where
+// to look further.
+Result<bool> Attempts::TryOne(const Plan& plan) {
+  if (std::isfinite(others_)) {
+    HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{own_}));
+    if (evaluation.lacks.value > 0) return false;
+    own_ = std::min(own_, evaluation.simulation.iteration.value);
+    if (own_ >= best_.seconds()) return true;
+  }
+  HEDDLE_ASSIGN(const Best::Outcome outcome, best_.Try(plan));
   return outcome != Best::Outcome::kDoesNotFit;
 }
 
@@ -281,22 +228,40 @@ Status Attempts::SimulateLeastFirst(std::vector<Attempt> attempts) {
   return Ok();
 }
 
-Result<Plan> Attempts::Run(const Proposer& propose) && {
+// Those whose bound is not above what the fastest of those simulated takes. Where it is clearly
+// above what others take no number near it will be faster than they: before and after it, too, are
+// numbers with bounds of their own.
+std::set<int64_t> Attempts::CountsOfBest() const {
+  constexpr double kClearly = 1.1;
+  std::set<int64_t> counts;
+  for (const auto& [count, bound] : least_bounds_) {
+    if (bound <= std::min(own_, kClearly * best_.seconds())) counts.insert(count);
+  }
+  return counts;
+}
+
+Status Attempts::Run(const Proposer& propose) {
+  const auto late = [&] { return planning_.options.deadline.passed(); };
   for (const int64_t m : MicrobatchCounts(planning_)) {
-    if (planning_.options.deadline.passed()) break;
+    if (late()) break;
     propose(m);
   }
   HEDDLE_RETURN_IF_ERROR(Simulate());
-  for (int round = 0; round < kRefinements && std::isfinite(best_.seconds()); ++round) {
-    for (const int64_t m : CountsNear(planning_, best_.microbatches(), round)) {
-      if (!planning_.options.deadline.passed()) propose(m);
+  const bool leads = best_.seconds() < others_;
+  for (int round = 0; round < kRefinements && std::isfinite(best_.seconds()) && !late(); ++round) {
+    std::set<int64_t> around = {best_.microbatches()};
+    if (!leads) around = CountsOfBest();
+    for (const int64_t best : around) {
+      for (const int64_t m : CountsNear(planning_, best, round)) {
+        if (!late()) propose(m);
+      }
     }
     HEDDLE_RETURN_IF_ERROR(Simulate());
   }
-  if (left_out_ > 0) {
+  if (left_out_ > 0 && !std::isfinite(others_)) {
     best_.Note(fmt::format("{} candidates that it thinks slower were not simulated", left_out_));
   }
-  return std::move(best_).Take();
+  return Ok();
 }
 
 }  // namespace heddle

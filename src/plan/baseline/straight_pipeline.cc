@@ -115,11 +115,37 @@ class Program {
   std::map<NodeCounts, std::vector<Way>> ways_;
 };
 
+// The pivot of stages that take about equally long, each on the next devices; infinite where not
+// every state lies within all that follow.
+double EvenPivot(const DappleInput& input, int stages, int each) {
+  const CutStates& states = *input.states;
+  const int count = states.size();
+  if (count < stages || std::ssize(states.Within(count - 1)) != count - 1) return kInfinity;
+  NodeCounts used(input.nodes.size(), 0), before;
+  double pivot = 0;
+  for (int s = 0, begin = 0; s < stages; ++s) {
+    const NodeCounts devices = PlaceNext(input.nodes, used, each)[0];
+    int end = s + 1 == stages ? count : begin + 1;
+    const double even = states.back().seconds * (s + 1) / stages;
+    while (end < count - (stages - 1 - s) && states[end].seconds <= even) ++end;
+    pivot = std::max(pivot, states.Seconds(begin, end) / each);
+    if (s > 0) {
+      pivot = std::max(pivot, DappleTransfer(input.network, before, devices,
+                                             2 * states[begin - 1].crossing_bytes));
+    }
+    used = Plus(used, devices);
+    before = devices;
+    begin = end;
+  }
+  return pivot;
+}
+
 }  // namespace
 
 std::optional<DappleDecision> StraightPipeline(const DappleInput& input, int stages, int each) {
   HEDDLE_CHECK(stages >= 2 && stages * each <= Sum(input.nodes));
-  auto quick = Program(input, stages, each, /*one_way=*/true, kInfinity).Take();
+  auto quick =
+      Program(input, stages, each, /*one_way=*/true, EvenPivot(input, stages, each)).Take();
   if (!quick || Sum(input.nodes) > kFewDevices) return quick;
   auto best = Program(input, stages, each, /*one_way=*/false, quick->pivot).Take();
   return best ? best : quick;

@@ -29,10 +29,11 @@ class Search {
   explicit Search(const Planning& planning)
       : planning_(planning), table_(planning), best_(planning) {}
 
-  Result<Plan> Run() {
+  Result<Plan> Run(const std::vector<OtherPlans>& others) {
     HEDDLE_RETURN_IF_ERROR(FindBest());
     HEDDLE_RETURN_IF_ERROR(TryEveryCount());
-    HEDDLE_RETURN_IF_ERROR(TryPlainPlans(table_, "pipeline", best_));
+    HEDDLE_RETURN_IF_ERROR(TryPlainPlans(table_, kStrategy, best_));
+    HEDDLE_RETURN_IF_ERROR(TryOthers(others));
     NoteRunnersUp();
     HEDDLE_ASSIGN(Plan plan, std::move(best_).Take());
     return Guaranteed(std::move(plan));
@@ -294,6 +295,16 @@ class Search {
     return Ok();
   }
 
+  Status TryOthers(const std::vector<OtherPlans>& others) {
+    for (const OtherPlans& other : others) {
+      if (late()) break;
+      const double before = best_.seconds();
+      HEDDLE_RETURN_IF_ERROR(other.attempt(planning_, kStrategy, best_));
+      if (best_.seconds() < before) best_.Note("from " + other.whose + ", which is faster here");
+    }
+    return Ok();
+  }
+
   // With what PE's list order of these stages takes at most, and that order should it be faster.
   Result<Plan> Guaranteed(Plan plan) const {
     const Seconds most = ListGuarantee(planning_, plan);
@@ -312,6 +323,7 @@ class Search {
     for (const std::string& text : runners_up_) best_.Note(text);
   }
 
+  static constexpr char kStrategy[] = "pipeline";
   static constexpr size_t kQuick = 16;       // candidates that get a few orders
   static constexpr size_t kWithoutGaps = 4;  // of those that would be best without gaps, besides
   static constexpr double kClose = 1.1;      // times the best: what may be faster all the same
@@ -341,6 +353,10 @@ class Search {
 
 }  // namespace
 
-Result<Plan> PlanPipeline(const Planning& planning) { return Search(planning).Run(); }
+Result<Plan> PlanPipeline(const Planning& planning) { return Search(planning).Run({}); }
+
+Result<Plan> PlanPipelineBeside(const std::vector<OtherPlans>& others, const Planning& planning) {
+  return Search(planning).Run(others);
+}
 
 }  // namespace heddle

@@ -5,11 +5,22 @@
 // its memory allows (plan/order), and lets the simulator choose among the most promising.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/result.h"
 #include "plan/planning.h"
 
 namespace heddle {
 
+// Somebody else's plans as candidates, for those who must not be behind them. `attempt` gives them
+// to the best so far, as plans of the strategy.
+struct OtherPlans {
+  std::string whose;
+  Status (*attempt)(const Planning& planning, const std::string& strategy, Best& best);
+};
+
 Result<Plan> PlanPipeline(const Planning& planning);
+Result<Plan> PlanPipelineBeside(const std::vector<OtherPlans>& others, const Planning& planning);
 
 }  // namespace heddle
