@@ -183,6 +183,34 @@ Result<RankMeeting> Meet(const RunConfig& config, const LaunchedRank& launched) 
   return meeting;
 }
 
+// How this rank watches the others. What is given must outlive it.
+PeerWatchOptions WatchOf(const LaunchedRank& launched, const RunConfig& config,
+                         const Places& places, const std::string& directory) {
+  PeerWatchOptions options;
+  options.rank = launched.rank;
+  options.ranks = launched.ranks;
+  options.patience = config.stuck_after;
+  options.silence = Milliseconds(config.silent_after);
+  options.name = [&](int32_t rank) { return places.Name(rank); };
+  options.place = [&](int64_t place, int32_t rank) {
+    return places.Text(WorkerProgress::Unpack(place), rank);
+  };
+  options.work = [&](int64_t place, int32_t rank) {
+    return places.Work(WorkerProgress::Unpack(place), rank);
+  };
+  // Only the first is sure to see the run's directory.
+  options.hint = [&] {
+    const bool knows = launched.rank == 0 || !ListCheckpoints(directory).empty();
+    return knows ? GoOnHint(directory) : std::string();
+  };
+  // Another was asked to end at once.
+  options.code = [] {
+    return CaughtInterrupt() != 0 ? CodeOf(CaughtInterrupt())
+                                  : static_cast<int>(ErrorKind::kRunFailed);
+  };
+  return options;
+}
+
 }  // namespace
 
 Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
@@ -216,30 +244,9 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   std::string directory = training.config.directory;
   front.OnOpened([&](const std::string& path) { directory = path; });
   WorkerProgress progress;
-  PeerWatchOptions watch_options;
-  HEDDLE_ASSIGN(watch_options.store, meeting.Connect());
-  watch_options.rank = launched.rank;
-  watch_options.ranks = launched.ranks;
+  PeerWatchOptions watch_options = WatchOf(launched, training.config, places, directory);
   watch_options.progress = &progress;
-  watch_options.patience = training.config.stuck_after;
-  watch_options.silence = Milliseconds(training.config.silent_after);
-  watch_options.name = name;
-  watch_options.place = [&](int64_t place, int32_t rank) {
-    return places.Text(WorkerProgress::Unpack(place), rank);
-  };
-  watch_options.work = [&](int64_t place, int32_t rank) {
-    return places.Work(WorkerProgress::Unpack(place), rank);
-  };
-  // Only the first is sure to see the run's directory.
-  watch_options.hint = [&] {
-    const bool knows = launched.rank == 0 || !ListCheckpoints(directory).empty();
-    return knows ? GoOnHint(directory) : std::string();
-  };
-  // Another was asked to end at once.
-  watch_options.code = [] {
-    return CaughtInterrupt() != 0 ? CodeOf(CaughtInterrupt())
-                                  : static_cast<int>(ErrorKind::kRunFailed);
-  };
+  HEDDLE_ASSIGN(watch_options.store, meeting.Connect());
   std::optional<PeerWatch> watch;
   try {
     const Result<int> code = RunRank(training, launched.rank, options,
