@@ -11,6 +11,7 @@ namespace heddle {
 
 Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   Best best(planning);
+  const std::optional<Error> no_programs = OptionsRefused(planning, "spmd");
   HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, "spmd", &PlanSpmd, best));
   for (const auto& plan_replicas : {&PlanDataParallel, &PlanDataParallelProportional}) {
     if (planning.options.deadline.passed()) break;
@@ -19,7 +20,9 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
     Plan plan = std::move(planned).value();
     const std::string name = std::exchange(plan.strategy, "spmd");
     HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
-    if (outcome == Best::Outcome::kFastest) best.Note(name + " is faster than all programs");
+    if (outcome != Best::Outcome::kFastest) continue;
+    best.Note(no_programs ? name + ": " + no_programs->what
+                          : name + " is faster than all programs");
   }
   const bool late = planning.options.deadline.passed();
   if (best.tried() == 0 && refused && !late) return *refused;

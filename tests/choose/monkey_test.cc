@@ -54,6 +54,19 @@ TEST(MonkeyTest, PipelineIsBehindNobodyOnRandomProfiles) {
   ExpectNoFindings(30, 2, MonkeySize::kSmallProfiles, options, 150);
 }
 
+// A slow device without a sample of its stage was counted among those that sum its gradients, and
+// the algorithm chosen for them did not exist for the others.
+TEST(MonkeyTest, WhoHasNoSampleSumsNothing) {
+  const ScratchFolder folder;
+  MonkeyOptions options;
+  options.budget_seconds = kNoBudget;
+  options.planners = {FindPlanner("pipeline").value()};
+  const MonkeyCase one = MakeMonkeyCase(31, 22, MonkeySize::kSmall, folder.path());
+  const Result<MonkeyOutcome> outcome = CheckMonkeyCase(one, options);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome.value().rows[0].status, SurveyStatus::kOk);
+}
+
 // The brute force sees what fits: a model that needs two devices, and one that needs more than all.
 TEST(MonkeyTest, BruteForceKnowsWhatFits) {
   const auto fits = [](const std::string& memory) {

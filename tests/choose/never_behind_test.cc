@@ -69,5 +69,31 @@ TEST(Spmd, IsNeverBehindABaseline) {
   EXPECT_GT(compared, 40);
 }
 
+// Servers and compression are for whole replicas: what `spmd` has of those is its plan.
+TEST(Spmd, IsDataParallelWhereGradientsAreServedOrCompressed) {
+  std::mt19937 random(3);
+  const Cluster cluster = ClusterOf(RandomCluster(random));
+  for (const bool servers : {false, true}) {
+    PlanOptions options;
+    options.model = "tiny-gpt?layers=2";
+    options.batch = 48;
+    options.compress = !servers;
+    if (servers) options.sync = GradientSync::kServers;
+    const Planning planning = Planning::Make(options, cluster, nullptr).value();
+    const Result<Plan> ours = MakePlan("spmd", planning);
+    ASSERT_TRUE(ours.ok()) << ours.error().ToString();
+    EXPECT_FALSE(ours.value().spmd.has_value());
+    for (const char* name : {"dp", "dp-proportional"}) {
+      EXPECT_LE(ours.value().estimate.iteration_seconds,
+                MakePlan(name, planning).value().estimate.iteration_seconds * (1 + 1e-9));
+    }
+    const Result<Plan> zero = MakePlan("zero", planning);
+    ASSERT_FALSE(zero.ok());
+    EXPECT_EQ(zero.error().kind, ErrorKind::kInfeasible);
+    const std::string option = servers ? "--sync ps" : "--compress fp16";
+    EXPECT_NE(zero.error().what.find(option), std::string::npos) << zero.error().ToString();
+  }
+}
+
 }  // namespace
 }  // namespace heddle

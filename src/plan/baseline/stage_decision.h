@@ -4,12 +4,10 @@
 //   DecisionBound(table).Of(decision);      // seconds: simulate it only if the best takes longer
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <vector>
 
-#include "cost/network_cost.h"
+#include "plan/gradient_sums.h"
 #include "plan/pipeline/layer_table.h"
 #include "program/plan/plan.h"
 
@@ -34,32 +32,8 @@ struct StageDecision {
   auto operator<=>(const StageDecision&) const = default;
 };
 
-// Devices that sum gradients with each other, all that hold the same parameter, with the bytes of
-// the gradients that they sum. Groups of one are left out.
-using GradientBytes = std::map<std::vector<DeviceId>, double>;
+// Who sums which gradients.
 GradientBytes GradientGroups(const Planning& planning, const StageDecision& decision);
-
-// What sums over groups of devices cost; remembers them.
-class GradientSums {
- public:
-  explicit GradientSums(const Planning& planning)
-      : planning_(planning), network_(*planning.cluster) {}
-
-  // The algorithm that sums a bucket soonest, of those that every group can use.
-  CollectiveAlgorithm Choose(const GradientBytes& groups);
-  // Of one bucket; in proportion of any number of bytes, but for the latency.
-  const CommCost& OfBucket(const std::vector<DeviceId>& group, CollectiveAlgorithm algorithm);
-
- private:
-  struct Costs {
-    std::map<CollectiveAlgorithm, CommCost> by_algorithm;  // those it can use
-  };
-  const Costs& CostsOf(const std::vector<DeviceId>& group);
-
-  const Planning& planning_;
-  NetworkCost network_;
-  std::map<std::vector<DeviceId>, Costs> known_;
-};
 
 // With w microbatches in flight, a stage begins forward k + w after backward k, which waits for the
 // round trip from here to the end and back:

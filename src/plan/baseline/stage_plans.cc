@@ -17,6 +17,10 @@ namespace {
 constexpr int64_t kSimulatedWork = 1 << 18;
 constexpr int kSimulatedAtLeast = 4;
 
+// Estimates of memory are close: what lacks more than this part of it by them is not worth a try
+// where something else fits.
+constexpr double kClose = 0.1;
+
 double ParameterBytes(const Planning& planning, const ChainLayer& layer) {
   double bytes = 0;
   for (const int32_t p : layer.parameters) {
@@ -187,6 +191,8 @@ Status Attempts::Simulate() {
     if (attempts[k].bound >= best_.seconds()) continue;
     if (planning_.options.deadline.passed()) break;
     const bool fits_any = std::isfinite(best_.seconds());
+    const bool beside = std::isfinite(others_);
+    if (beside && LackOf(attempts[k].decision, /*recompute=*/true) > kClose) continue;
     if (!fits_any && tried == kBeforeMemory) {
       attempts.erase(attempts.begin(), attempts.begin() + static_cast<std::ptrdiff_t>(k));
       return SimulateLeastFirst(std::move(attempts));
@@ -202,9 +208,8 @@ Status Attempts::Simulate() {
 }
 
 // Where memory decides: what has room by the estimates, the fastest first; then what lacks least.
-// The estimates are close; what lacks much by them is not worth a try, but for the closest.
+// Of what lacks much the closest are tried, for the message.
 Status Attempts::SimulateLeastFirst(std::vector<Attempt> attempts) {
-  constexpr double kClose = 0.1;
   constexpr int kClosest = 3;
   std::vector<std::pair<double, const Attempt*>> order;
   for (const Attempt& attempt : attempts) {

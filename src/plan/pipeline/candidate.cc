@@ -123,6 +123,19 @@ void FillEstimates(Candidate& c) {
   c.floor = c.estimate - ends + EndWithoutGaps(c, stages, contention.period());
 }
 
+// Those of a chunk that have samples; the others are left out of the plan.
+std::vector<DeviceId> WorkersOf(const Candidate& c, const PartitionStage& chunk) {
+  const std::vector<int64_t> rows = c.costs->RowsOf(chunk.first, chunk.end, chunk.devices);
+  std::vector<DeviceId> workers;
+  for (const std::vector<int>& file : c.costs->line().files()) {
+    for (int d = chunk.devices.at; d < chunk.devices.end(); ++d) {
+      if (rows[static_cast<size_t>(d - chunk.devices.at)] == 0) continue;
+      workers.push_back(DeviceId{file[static_cast<size_t>(d)]});
+    }
+  }
+  return workers;
+}
+
 // The cheapest that all replicated stages can do.
 CollectiveAlgorithm AllReduceFor(const Candidate& c, Bytes bytes) {
   const NetworkCost network(*c.costs->table().planning().cluster);
@@ -133,7 +146,7 @@ CollectiveAlgorithm AllReduceFor(const Candidate& c, Bytes bytes) {
                                CollectiveAlgorithm::kHierarchical}) {
     double sum = 0;
     for (const PartitionStage& chunk : c.chunks) {
-      const std::vector<DeviceId> group = c.costs->line().DevicesOf({chunk.devices});
+      const std::vector<DeviceId> group = WorkersOf(c, chunk);
       if (group.size() == 1) continue;
       const CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, algorithm, 0};
       sum += network.Supports(request) ? network.Collective(request).seconds.value : 1e300;

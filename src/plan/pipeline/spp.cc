@@ -19,6 +19,7 @@
 #include "plan/pipeline/candidate_search.h"
 #include "plan/pipeline/neighbours.h"
 #include "plan/pipeline/plain_plans.h"
+#include "plan/pipeline/side_by_side.h"
 #include "plan/two_threads.h"
 
 namespace heddle {
@@ -33,6 +34,7 @@ class Search {
     HEDDLE_RETURN_IF_ERROR(FindBest());
     HEDDLE_RETURN_IF_ERROR(TryEveryCount());
     HEDDLE_RETURN_IF_ERROR(TryPlainPlans(table_, kStrategy, best_));
+    HEDDLE_RETURN_IF_ERROR(TrySideBySide(table_, kStrategy, best_));
     HEDDLE_RETURN_IF_ERROR(TryOthers(others));
     NoteRunnersUp();
     HEDDLE_ASSIGN(Plan plan, std::move(best_).Take());

@@ -14,12 +14,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 StageCosts::StageCosts(const LayerTable& table, std::shared_ptr<const DeviceLine> line,
-                       int64_t microbatches, double memory_factor)
+                       int64_t microbatches, double memory_factor, int64_t all)
     : table_(table),
       line_(std::move(line)),
       microbatches_(microbatches),
       memory_factor_(memory_factor) {
-  const int64_t all = microbatches * pipelines();
+  if (all == 0) all = microbatches * pipelines();
   rows_ = (table.planning().options.batch + all - 1) / all;
   const std::vector<int>& types = line_->types();
   alike_until_.assign(types.size(), devices());

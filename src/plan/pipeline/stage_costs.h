@@ -19,9 +19,10 @@ namespace heddle {
 
 class StageCosts {
  public:
-  // `memory_factor`: of the estimate of memory; above 1 after the checker found more.
+  // `memory_factor`: of the estimate of memory; above 1 after the checker found more. `all`: the
+  // microbatches of the batch, where there are more than those of the line's files.
   StageCosts(const LayerTable& table, std::shared_ptr<const DeviceLine> line, int64_t microbatches,
-             double memory_factor = 1);
+             double memory_factor = 1, int64_t all = 0);
 
   struct Stage {
     double seconds;  // forward and backward of a microbatch; infinite: does not fit

@@ -243,8 +243,19 @@ std::vector<int64_t> TakeLarge(const Planning& planning, int64_t most_ops,
 
 }  // namespace
 
+std::optional<Error> OptionsRefused(const Planning& planning, const std::string& strategy) {
+  const bool servers = planning.options.sync == GradientSync::kServers;
+  if (!servers && !planning.options.compress) return std::nullopt;
+  return Infeasible(strategy,
+                    fmt::format("--{} is for gradients of whole replicas; a program of divided "
+                                "tensors has exchanges of its own",
+                                servers ? "sync ps" : "compress fp16"),
+                    "leave it out, or use dp, dp-proportional or pipeline");
+}
+
 Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::string& strategy,
                                          const ProgramFinder& find, Best& best) {
+  if (const auto refused = OptionsRefused(planning, strategy)) return refused;
   if (const auto too_large = TooLargeForAll(planning, strategy, 1)) return too_large;
   PartSearch search(planning, strategy, find, best);
   if (const auto given = planning.options.microbatches) {

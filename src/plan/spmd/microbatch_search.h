@@ -22,6 +22,10 @@ namespace heddle {
 using ProgramFinder =
     std::function<Result<std::vector<SpmdCandidate>>(const Planning& planning, const SpmdAim& aim)>;
 
+// Why no program does what the options ask for, if so: servers and compression of gradients are for
+// whole replicas.
+std::optional<Error> OptionsRefused(const Planning& planning, const std::string& strategy);
+
 // Lowers and simulates what the finder finds, as plans of the strategy. Gives back why the search
 // with the smallest microbatches that found nothing did not: when nothing at all was tried that is
 // what is to be said.
