@@ -19,7 +19,9 @@ template <bool noisy>
   const int64_t last = step.size - 1;
   if (last == 0) return at(0, step.before, step.after);
   at(0, step.before, z[1]);
-#pragma GCC ivdep
+#ifndef __clang__
+#pragma GCC ivdep  // x and next are the same, or apart
+#endif
   for (int64_t k = 1; k < last; ++k) at(k, z[k - 1], z[k + 1]);
   at(last, z[last - 1], step.after);
 }
