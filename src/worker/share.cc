@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -34,11 +35,11 @@ class Share {
   explicit Share(const ShareConfig& config) : config_(config) {}
 
   Result<ShareSummary> Run() {
-    for (const ShareJobConfig& job : config_.jobs) {
-      HEDDLE_ASSIGN(JobPtr loaded, LoadShareJob(job, devices_, true));
-      jobs_.push_back(std::move(loaded));
-    }
     HEDDLE_RETURN_IF_ERROR(ClaimDirectory());
+    if (const Status loaded = LoadJobs(); !loaded.ok()) {
+      LeaveNothing();
+      return loaded.error();
+    }
     if (config_.shaped > 0) HEDDLE_RETURN_IF_ERROR(FindHosts());
     if (config_.emulate) HEDDLE_RETURN_IF_ERROR(ChooseDilation());
     if (config_.shaped > 0) HEDDLE_RETURN_IF_ERROR(ShapeLinks());
@@ -53,6 +54,29 @@ class Share {
   }
 
  private:
+  Status LoadJobs() {
+    for (const ShareJobConfig& job : config_.jobs) {
+      HEDDLE_ASSIGN(JobPtr loaded, LoadShareJob(job, devices_, true));
+      jobs_.push_back(std::move(loaded));
+    }
+    return Ok();
+  }
+
+  // A share that was refused has a directory with its plans, and no use for it. What is not empty
+  // stays.
+  void LeaveNothing() const {
+    namespace fs = std::filesystem;
+    const fs::path directory = config_.directory;
+    std::error_code ignored;
+    for (const ShareJobConfig& job : config_.jobs) {
+      fs::remove(directory / "plans" / (job.name + ".json"), ignored);
+    }
+    fs::remove(directory / "plans", ignored);
+    if (fs::exists(directory / "plans", ignored)) return;
+    fs::remove(directory / kClaimFile, ignored);
+    fs::remove(directory, ignored);
+  }
+
   // It is this share's until its last process has ended.
   Status ClaimDirectory() {
     if (auto adopted = DirectoryClaim::Adopt(config_.directory, config_.claim)) {

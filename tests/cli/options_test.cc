@@ -243,6 +243,7 @@ constexpr OptionCase kCases[] = {
     {"share", "--shaped", kShareRun, "--emulate", "--shaped"},
     {"share", "--dilate", kShareRun, "--emulate", "--emulate --dilate 9"},
     {"share", "--no-serial", kShareRun, "", "--no-serial"},
+    {"share", "--silent-after", kShareRun, "", "--silent-after 9"},
     {"share", "--together", kShareRun, "", "--together"},
     {"share", "--one-group", "{apart} --run --dir {new}", "", "--one-group"},
     {"share", "--order", kShareRun, "--order rotation", "--order deficit"},

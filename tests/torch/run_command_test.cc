@@ -121,7 +121,7 @@ TEST(RunCommandTest, CompressedGradients) {
     EXPECT_NEAR(runs[0]["loss"][step].get<double>(), runs[1]["loss"][step].get<double>(), 1e-3);
   }
   EXPECT_EQ(RunHeddle("verify " + plan).exit_code, 0);
-  EXPECT_EQ(RunHeddle("plan --strategy spmd --compress fp16 --model tiny-mlp --batch 8 --cluster " +
+  EXPECT_EQ(RunHeddle("plan --strategy zero --compress fp16 --model tiny-mlp --batch 8 --cluster " +
                       ClusterFile("mixed4"))
                 .exit_code,
             3);

@@ -92,7 +92,7 @@ TEST(VerifyServersTest, EqualOneDevice) {
     ASSERT_TRUE(plan.ok()) << plan.error().ToString();
     ExpectParity(LowerPlan(plan.value(), planning.graph).value(), planning.graph, strategy);
   }
-  for (const char* strategy : {"spmd", "async", "local", "zero"}) {
+  for (const char* strategy : {"async", "local", "zero"}) {
     EXPECT_EQ(MakePlan(strategy, planning).error().kind, ErrorKind::kInfeasible) << strategy;
   }
   Plan plan = HandMade(planning, 2,

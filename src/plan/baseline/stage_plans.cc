@@ -127,9 +127,6 @@ void Attempts::Add(StageDecision decision, const std::string& order, double esti
   Attempt attempt{std::move(decision), order, estimate, 0};
   attempt.bound = bound_.Of(attempt.decision);
   if (attempt.bound < best_.seconds()) attempt.bound = bound_.WithWires(attempt.decision, sums_);
-  double& least =
-      least_bounds_.try_emplace(attempt.decision.microbatches, attempt.bound).first->second;
-  least = std::min(least, attempt.bound);
   attempts_.push_back(std::move(attempt));
 }
 
@@ -167,15 +164,7 @@ Result<bool> Attempts::Try(const Attempt& attempt) {
   return TryOne(plan);
 }
 
-// Alone it is Best who keeps the fastest. Beside others that are faster, how fast it is tells where
-// to look further.
 Result<bool> Attempts::TryOne(const Plan& plan) {
-  if (std::isfinite(others_)) {
-    HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{own_}));
-    if (evaluation.lacks.value > 0) return false;
-    own_ = std::min(own_, evaluation.simulation.iteration.value);
-    if (own_ >= best_.seconds()) return true;
-  }
   HEDDLE_ASSIGN(const Best::Outcome outcome, best_.Try(plan));
   return outcome != Best::Outcome::kDoesNotFit;
 }
@@ -233,18 +222,6 @@ Status Attempts::SimulateLeastFirst(std::vector<Attempt> attempts) {
   return Ok();
 }
 
-// Those whose bound is not above what the fastest of those simulated takes. Where it is clearly
-// above what others take no number near it will be faster than they: before and after it, too, are
-// numbers with bounds of their own.
-std::set<int64_t> Attempts::CountsOfBest() const {
-  constexpr double kClearly = 1.1;
-  std::set<int64_t> counts;
-  for (const auto& [count, bound] : least_bounds_) {
-    if (bound <= std::min(own_, kClearly * best_.seconds())) counts.insert(count);
-  }
-  return counts;
-}
-
 Status Attempts::Run(const Proposer& propose) {
   const auto late = [&] { return planning_.options.deadline.passed(); };
   for (const int64_t m : MicrobatchCounts(planning_)) {
@@ -252,14 +229,11 @@ Status Attempts::Run(const Proposer& propose) {
     propose(m);
   }
   HEDDLE_RETURN_IF_ERROR(Simulate());
+  // Where somebody else leads, so do the numbers of microbatches near his: they have been searched.
   const bool leads = best_.seconds() < others_;
-  for (int round = 0; round < kRefinements && std::isfinite(best_.seconds()) && !late(); ++round) {
-    std::set<int64_t> around = {best_.microbatches()};
-    if (!leads) around = CountsOfBest();
-    for (const int64_t best : around) {
-      for (const int64_t m : CountsNear(planning_, best, round)) {
-        if (!late()) propose(m);
-      }
+  for (int round = 0; leads && round < kRefinements && !late(); ++round) {
+    for (const int64_t m : CountsNear(planning_, best_.microbatches(), round)) {
+      if (!late()) propose(m);
     }
     HEDDLE_RETURN_IF_ERROR(Simulate());
   }

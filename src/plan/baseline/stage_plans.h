@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,8 +26,8 @@ CutStates ChainStates(const Planning& planning, int64_t rows, double scale, doub
 // replicas can use, and with recomputation where they do not fit without. Where nothing fits yet,
 // those that need least come first.
 //
-// Best may hold a plan of somebody else already. Then only what may be faster is simulated, and no
-// plan that these decisions would lead to without it is faster than what Best has in the end.
+// Best may hold a plan of somebody else already. Then only what may be faster is simulated, and
+// numbers of microbatches between powers of two are looked at only if one of these plans leads.
 class Attempts {
  public:
   Attempts(const Planning& planning, std::string strategy, Best& best)
@@ -62,21 +60,17 @@ class Attempts {
   Status SimulateLeastFirst(std::vector<Attempt> attempts);
   Result<bool> Try(const Attempt& attempt);
   Result<bool> TryOne(const Plan& plan);
-  // Numbers of microbatches that the best of these decisions may have.
-  std::set<int64_t> CountsOfBest() const;
 
   const Planning& planning_;
   std::string strategy_;
   Best& best_;
-  double others_;                                         // seconds of what Best held at first
-  double own_ = std::numeric_limits<double>::infinity();  // of the fastest of these, beside others
+  double others_;  // seconds of what Best held at first
   LayerTable table_;
   DecisionBound bound_;
   mutable GradientSums sums_;
   std::vector<Attempt> attempts_;
   std::set<StageDecision> seen_;
-  std::map<int64_t, double> least_bounds_;  // by number of microbatches
-  int64_t work_ = 0;                        // simulated, in microbatches on a device
+  int64_t work_ = 0;  // simulated, in microbatches on a device
   size_t left_out_ = 0;
 };
 
