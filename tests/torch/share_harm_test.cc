@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -114,9 +115,10 @@ TEST_P(ShareSignals, EveryJobSavesAndCanBeGoneOnWith) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShareSignals,
-                         testing::Values(std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}),
+                         testing::Values(std::pair{SIGHUP, 129}, std::pair{SIGINT, 130},
+                                         std::pair{SIGTERM, 143}),
                          [](const auto& one) {
-                           return one.param.first == SIGINT ? "INT" : "TERM";
+                           return std::string(sigabbrev_np(one.param.first));
                          });
 
 // A machine that was suspended: all stop, all go on.
