@@ -73,11 +73,13 @@ if(HEDDLE_LTO)
 endif()
 
 # Speed of the build: compiled files from the cache, and the fastest linker at hand. The cache keeps
-# files with precompiled headers only if it is told that these may name macros and times.
+# files with precompiled headers only if it is told that these may name macros and times; it knows a file of
+# another clone again if paths are taken relative to the repository, which debug information would remember.
 find_program(HEDDLE_CCACHE ccache)
 if(HEDDLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros ${HEDDLE_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${HEDDLE_CCACHE})
 endif()
 
 include(CheckLinkerFlag)

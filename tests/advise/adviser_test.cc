@@ -9,6 +9,7 @@
 #include "choose/planners.h"
 #include "lab/map.h"
 #include "lab/problems.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 
 const Cluster& Mixed4() {
   static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   return cluster;
 }
 

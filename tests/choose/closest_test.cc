@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "choose/planners.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -16,7 +17,7 @@ const Cluster& ClusterNamed(const std::string& name) {
   if (found != clusters.end()) return found->second;
   return clusters
       .emplace(name,
-               LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml")
+               LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
                    .value())
       .first->second;
 }

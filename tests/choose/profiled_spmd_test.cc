@@ -11,6 +11,7 @@
 #include "choose/planners.h"
 #include "plan/spmd_cases.h"
 #include "support/temporary_file.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -115,7 +116,7 @@ void ExpectSound(const PlanOptions& options, const Cluster& cluster, const std::
 
 // The index spaces of its ops have up to 1e31 points.
 TEST(ProfiledSpmdTest, LayersThatSkipOthers) {
-  const std::string path = HEDDLE_SOURCE_DIR "/tests/data/profiles/skips.txt";
+  const std::string path = SourceDir() + "/tests/data/profiles/skips.txt";
   for (const Cluster& cluster : SomeClusters()) {
     ExpectSound(OptionsFor(path, 16), cluster, "skips.txt");
     const Planning planning = Planning::Make(OptionsFor(path, 16), cluster, nullptr).value();

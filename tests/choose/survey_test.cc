@@ -1,5 +1,6 @@
 // Several planners within one budget of time. The clock is the test's own.
 #include "choose/survey.h"
+#include "support/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ double NowSeconds() { return now; }
 
 Planning TinyPlanning() {
   static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   PlanOptions options;
   options.model = "tiny-mlp";
   options.batch = 16;

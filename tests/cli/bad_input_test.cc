@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -123,7 +124,7 @@ TEST(BadInputTest, EditedPlans) {
 
 TEST(BadInputTest, LayerProfiles) {
   const std::string on = " --cluster " + ClusterFile("mixed4");
-  const std::string tiny = HEDDLE_SOURCE_DIR "/examples/profiles/tiny.txt";
+  const std::string tiny = SourceDir() + "/examples/profiles/tiny.txt";
   ExpectRefused("plan --model " + tiny + on, 4, {"tiny.txt", "--profile-batch"});
   ExpectRefused("plan --model tiny-mlp --profile-batch 4" + on, 4, {"is no layer profile"});
   ExpectRefused("plan --model " + tiny + " --profile-batch 4 --profile-device v10" + on, 4,
@@ -138,7 +139,7 @@ TEST(BadInputTest, LayerProfiles) {
 TEST(BadInputTest, AProfileThatChanged) {
   const TemporaryFile plan;
   const std::string path = plan.path() + ".txt";
-  std::string text = ReadFile(HEDDLE_SOURCE_DIR "/examples/profiles/tiny.txt").value();
+  std::string text = ReadFile(SourceDir() + "/examples/profiles/tiny.txt").value();
   ASSERT_TRUE(WriteFile(path, text).ok());
   ASSERT_EQ(RunHeddle("plan --profile-batch 32 --model " + path + " --cluster " +
                       ClusterFile("mixed4") + " -o " + plan.path())

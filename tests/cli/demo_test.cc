@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -16,7 +17,7 @@ TEST(DemoTest, PrintsTableAndGantt) {
 
 // The demo carries its cluster in its source, so that it needs no file.
 TEST(DemoTest, ClusterEqualsTheExample) {
-  const std::string source = ReadFile(std::string(HEDDLE_SOURCE_DIR) + "/src/cli/demo.cc").value();
+  const std::string source = ReadFile(SourceDir() + "/src/cli/demo.cc").value();
   EXPECT_NE(source.find(ReadFile(ClusterFile("mixed4")).value()), std::string::npos);
 }
 

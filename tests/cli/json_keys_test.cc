@@ -4,6 +4,7 @@
 
 #include "base/json_field.h"
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -130,7 +131,7 @@ TEST(JsonKeysTest, ThroughputIsTheSameEverywhere) {
 
 // A layer profile has times, but no FLOPs; a Program as text has no plan.
 TEST(JsonKeysTest, NoUtilizationWithoutFlops) {
-  const std::string profile = std::string(HEDDLE_SOURCE_DIR) + "/examples/profiles/tiny.txt";
+  const std::string profile = SourceDir() + "/examples/profiles/tiny.txt";
   const TemporaryFile plan, program;
   const std::string cluster = ClusterFile("mixed4");
   ASSERT_EQ(RunHeddle("plan --strategy 1f1b --model " + profile +

@@ -12,6 +12,7 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -268,8 +269,8 @@ class Workshop {
     folder_ = mkdtemp(name);
     fs::create_directory(folder_ + "/bin");
     std::error_code failed;
-    fs::create_hard_link(HEDDLE_BINARY, folder_ + "/bin/heddle", failed);
-    if (failed) fs::copy_file(HEDDLE_BINARY, folder_ + "/bin/heddle");
+    fs::create_hard_link(HeddleBinary(), folder_ + "/bin/heddle", failed);
+    if (failed) fs::copy_file(HeddleBinary(), folder_ + "/bin/heddle");
     Write("bin/heddle-worker", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
     fs::permissions(folder_ + "/bin/heddle-worker", fs::perms::owner_all);
     Write("profile.json", R"({"schema": "heddle.profile/1", "device_types": {
@@ -340,7 +341,7 @@ class Workshop {
 
  private:
   static std::string Source(const std::string& path) {
-    return std::string(HEDDLE_SOURCE_DIR) + "/" + path;
+    return SourceDir() + "/" + path;
   }
 
   // Small ones, which plan in no time.

@@ -4,6 +4,7 @@
 
 #include "base/json_field.h"
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -98,7 +99,7 @@ TEST_F(OtherClusterTest, MemoryThatNoLongerFitsIsTold) {
 // The times of a layer profile are those of the plan's own devices, wherever it goes.
 TEST_F(OtherClusterTest, LayerProfilesKeepTheirTimes) {
   MakePlan(std::string("--strategy 1f1b --profile-batch 32 --batch 32 --model ") +
-           HEDDLE_SOURCE_DIR + "/examples/profiles/tiny.txt");
+           SourceDir() + "/examples/profiles/tiny.txt");
   const TemporaryFile faster(Mixed4({{"\"14 TFLOP/s\"", "\"28 TFLOP/s\""}}));
   const double own = JsonOf("simulate --json " + plan_.path())["iteration_seconds"];
   const double there = JsonOf("simulate --json " + plan_.path() + " --cluster " +

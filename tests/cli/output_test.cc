@@ -7,6 +7,7 @@
 
 #include "base/json_field.h"
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -82,7 +83,7 @@ int StatusWithoutReader(void (*on_broken_pipe)(int)) {
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
     signal(SIGPIPE, on_broken_pipe);
-    execl(HEDDLE_BINARY, "heddle", "models", nullptr);
+    execl(HeddleBinary().c_str(), "heddle", "models", nullptr);
     _exit(127);
   }
   close(ends[1]);

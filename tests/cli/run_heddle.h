@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "support/temporary_file.h"
+#include "support/places.h"
 
 namespace heddle {
 
@@ -42,11 +43,11 @@ inline Ran RunShell(const std::string& line) {
 // the machine is, a search is not cut short.
 inline Ran RunHeddle(const std::string& arguments,
                      const std::string& environment = "COLUMNS=1000 LC_ALL=C.UTF-8") {
-  return RunShell("env " + environment + " HEDDLE_BUDGET=86400 " HEDDLE_BINARY " " + arguments);
+  return RunShell("env " + environment + " HEDDLE_BUDGET=86400 " + HeddleBinary() + " " + arguments);
 }
 
 inline std::string ClusterFile(const std::string& name) {
-  return std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml";
+  return SourceDir() + "/examples/clusters/" + name + ".toml";
 }
 
 }  // namespace heddle

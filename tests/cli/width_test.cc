@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "report/text_width.h"
 #include "run_heddle.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -22,7 +23,7 @@ const char* const kCommands[] = {
     "lower", "lab",     "lab race", "lab delay", "lab theory", "share", "models", "demo"};
 
 std::string Example(const std::string& name) {
-  return std::string(HEDDLE_SOURCE_DIR) + "/examples/" + name;
+  return SourceDir() + "/examples/" + name;
 }
 
 // A word that is wider than the terminal stays whole: a path, for one.

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cluster_text.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -60,7 +61,7 @@ void CheckRoutes(const Cluster& cluster, const std::string& text) {
 }
 
 TEST(ClusterDocTest, SnippetsAreTrue) {
-  const Result<std::string> markdown = ReadFile(HEDDLE_SOURCE_DIR "/docs/cluster.md");
+  const Result<std::string> markdown = ReadFile(SourceDir() + "/docs/cluster.md");
   ASSERT_TRUE(markdown.ok());
   const std::vector<Block> blocks = BlocksOf(markdown.value());
   EXPECT_GT(blocks.size(), 20u);

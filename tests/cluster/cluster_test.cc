@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cluster_text.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -133,7 +134,7 @@ TEST(ClusterTest, TheLargestNodeFits) {
 
 TEST(ClusterExamplesTest, AllLoad) {
   int files = 0;
-  const std::string folder = HEDDLE_SOURCE_DIR "/examples/clusters";
+  const std::string folder = SourceDir() + "/examples/clusters";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".toml") continue;
     const Result<Cluster> cluster = LoadCluster(entry.path().string());
@@ -144,7 +145,7 @@ TEST(ClusterExamplesTest, AllLoad) {
 }
 
 Cluster Example(const std::string& name) {
-  return LoadCluster(HEDDLE_SOURCE_DIR "/examples/clusters/" + name).value();
+  return LoadCluster(SourceDir() + "/examples/clusters/" + name).value();
 }
 
 TEST(ClusterExamplesTest, HaveTheDevicesTheyPromise) {

@@ -1,5 +1,6 @@
 // Transfers and collectives against numbers computed by hand (in the comments: microseconds).
 #include "cost/network_cost.h"
+#include "support/places.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -344,7 +345,7 @@ TEST(CollectiveTest, CheapestChoosesBySize) {
 
 TEST(CollectiveTest, AThousandMembers) {
   const Cluster cluster =
-      LoadCluster(HEDDLE_SOURCE_DIR "/examples/clusters/fat-tree-1024.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/fat-tree-1024.toml").value();
   const std::vector<DeviceId> group = First(1024);
   const std::vector<Bytes> whole = Megabytes({1024});
   const CommCost ring = CostOf(cluster, Kind::kAllReduce, Algorithm::kRing, group, whole);
@@ -391,8 +392,8 @@ RandomCase AnyCase(const Cluster& cluster) {
 const Cluster& AnyExample() {
   static const Cluster clusters[] = {
       PairOf(3, 2), MeshOf(6),
-      LoadCluster(HEDDLE_SOURCE_DIR "/examples/clusters/irregular.toml").value(),
-      LoadCluster(HEDDLE_SOURCE_DIR "/examples/clusters/slow-rack.toml").value()};
+      LoadCluster(SourceDir() + "/examples/clusters/irregular.toml").value(),
+      LoadCluster(SourceDir() + "/examples/clusters/slow-rack.toml").value()};
   return clusters[*rc::gen::inRange<size_t>(0, std::size(clusters))];
 }
 

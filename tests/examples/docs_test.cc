@@ -19,6 +19,7 @@
 #include "base/json_field.h"
 #include "examples/document.h"
 #include "examples/sandbox.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -108,7 +109,7 @@ class DocsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(DocsTest, IsTrue) {
   const std::string& page = GetParam();
-  const std::string path = HEDDLE_SOURCE_DIR "/" + page;
+  const std::string path = SourceDir() + "/" + page;
   const std::string text = ReadText(path);
   Document document(text);
   ASSERT_EQ(document.Print(), text) << page << ": a block is not closed";

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "examples/sandbox.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kFolder = HEDDLE_SOURCE_DIR "/examples/";
+const std::string kFolder = SourceDir() + "/examples/";
 
 // "01-first-plan", … in order.
 std::vector<std::string> Examples() {

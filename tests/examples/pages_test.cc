@@ -9,13 +9,14 @@
 
 #include "examples/document.h"
 #include "examples/sandbox.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = HEDDLE_SOURCE_DIR;
+const fs::path kRoot = SourceDir();
 
 std::vector<fs::path> Pages() {
   std::vector<fs::path> pages = {kRoot / "README.md", kRoot / "CONTRIBUTING.md",

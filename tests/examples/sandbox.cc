@@ -1,4 +1,5 @@
 #include "examples/sandbox.h"
+#include "support/places.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ Sandbox::Sandbox() {
   }
   folder_ = name;
   for (const char* shared : {"examples", "docs", "tests"}) {
-    fs::create_directory_symlink(fs::path(HEDDLE_SOURCE_DIR) / shared, fs::path(folder_) / shared);
+    fs::create_directory_symlink(fs::path(SourceDir()) / shared, fs::path(folder_) / shared);
   }
   fs::create_directory(fs::path(folder_) / "build");
 }
@@ -34,9 +35,9 @@ Sandbox::~Sandbox() {
 Session Sandbox::Run(const std::string& command) const {
   Session session;
   Write("command.sh", command + "\n");
-  const std::string heddle_folder = fs::path(HEDDLE_BINARY).parent_path().string();
+  const std::string heddle_folder = fs::path(HeddleBinary()).parent_path().string();
   const std::string line = "cd '" + folder_ + "' && PATH='" + heddle_folder +
-                           "':\"$PATH\" HEDDLE='" HEDDLE_BINARY
+                           "':\"$PATH\" HEDDLE='" + HeddleBinary() +
                            "' HEDDLE_BUDGET=86400 LC_ALL=C.UTF-8 env -u COLUMNS "
                            "bash command.sh 2>&1 < /dev/null";
   FILE* pipe = popen(line.c_str(), "r");

@@ -7,6 +7,7 @@
 
 #include "model/layer_chain.h"
 #include "support/profiles.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -118,7 +119,7 @@ TEST(ProfiledModelTest, BuildModelReadsFiles) {
   EXPECT_TRUE(IsProfileSpec("graph.txt"));
   EXPECT_TRUE(IsProfileSpec("profiles/vgg16"));
   EXPECT_FALSE(IsProfileSpec("gpt?layers=4"));
-  const std::string path = HEDDLE_SOURCE_DIR "/examples/profiles/tiny.txt";
+  const std::string path = SourceDir() + "/examples/profiles/tiny.txt";
   EXPECT_EQ(BuildModel(path, {.batch = 64, .profile_batch = 32}).value().layers().size(), 8U);
   EXPECT_THAT(BuildModel(path, {.batch = 64}).error().ToString(), HasSubstr("--profile-batch"));
   EXPECT_THAT(BuildModel("no/such", {.batch = 64, .profile_batch = 1}).error().ToString(),

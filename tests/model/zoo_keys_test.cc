@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "model/layer_chain.h"
 #include "zoo_text.h"
+#include "support/places.h"
 
 namespace heddle {
 
@@ -108,7 +109,7 @@ std::string Grouped(int64_t number) {
 
 // docs/models.md has every model with its number of parameters, and every key.
 TEST(ZooTest, IsDocumented) {
-  const std::string page = ReadFile(HEDDLE_SOURCE_DIR "/docs/models.md").value();
+  const std::string page = ReadFile(SourceDir() + "/docs/models.md").value();
   const auto says = [&](const std::string& text) { return page.find(text) != std::string::npos; };
   for (const ZooEntry& entry : Zoo()) {
     EXPECT_TRUE(says("`" + entry.name + "`")) << entry.name;

@@ -11,6 +11,7 @@
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/spp.h"
 #include "random_cluster.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -82,7 +83,7 @@ TEST(BoundsTest, NoRandomPlanIsFaster) {
 TEST(BoundsTest, NoPlannerIsFaster) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
-        LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml")
+        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
             .value();
     for (const int64_t microbatches : {4, 16}) {
       PlanOptions options;
@@ -107,7 +108,7 @@ TEST(BoundsTest, NoPlannerIsFaster) {
 TEST(BoundsTest, AnyNumberOfMicrobatchesIsInTheFamily) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
-        LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml")
+        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
             .value();
     PlanOptions options;
     options.model = "gpt?layers=6&seq=128";

@@ -6,13 +6,14 @@
 
 #include "plan/order/orders.h"
 #include "plan/pipeline/stage_partition.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
 
 const Cluster& Equal8() {
   static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/equal8.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/equal8.toml").value();
   return cluster;
 }
 

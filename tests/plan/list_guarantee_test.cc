@@ -10,6 +10,7 @@
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/spp.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -138,7 +139,7 @@ link = { bandwidth = "900 GB/s", latency = "0 us" }
 
 TEST(ListGuaranteeTest, IsGivenOnlyWhereItHolds) {
   const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   PlanOptions options;
   options.model = "tiny-gpt?layers=6";
   options.batch = 32;
@@ -160,7 +161,7 @@ TEST(ListGuaranteeTest, IsGivenOnlyWhereItHolds) {
 TEST(ListGuaranteeTest, ThePlannerKeepsIt) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
-        LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml")
+        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
             .value();
     for (const char* model : {"gpt?layers=6&seq=128", "vgg19?image=64", "mlp?layers=12"}) {
       PlanOptions options;

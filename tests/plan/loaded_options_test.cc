@@ -7,6 +7,7 @@
 #include "choose/planners.h"
 #include "plan/planning.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 PlanOptions OptionsAfterLoading(const PlanOptions& options, const std::string& strategy) {
   const ScratchFolder folder;
   const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const Plan plan = MakePlan(strategy, planning).value();
   EXPECT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan).dump()).ok());
@@ -60,7 +61,7 @@ TEST(LoadedOptionsTest, MicrobatchesOnlyIfTheyWereGiven) {
 TEST(LoadedOptionsTest, TheBoundsOfAPlanThatWasReadAreItsOwn) {
   const ScratchFolder folder;
   const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   for (const std::optional<int64_t> microbatches : {std::optional<int64_t>{}, {2}}) {
     for (const char* strategy : {"dp", "1f1b", "pipeline", "spmd"}) {
       PlanOptions options;

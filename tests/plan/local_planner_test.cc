@@ -1,5 +1,6 @@
 // LocalSGD: how many updates each device takes, and where the replicas are.
 #include "plan/async/local_planner.h"
+#include "support/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +53,7 @@ class LocalPlannerTest : public testing::Test {
  protected:
   static const Cluster& Mixed4() {
     static const Cluster cluster =
-        LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+        LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
     return cluster;
   }
   static Result<Plan> PlanFor(const std::string& model, int64_t batch, ReplicaPlace place) {

@@ -1,5 +1,6 @@
 // Which numbers of microbatches are tried.
 #include "plan/microbatch_counts.h"
+#include "support/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ using testing::IsEmpty;
 
 Planning PlanningFor(int64_t batch, std::optional<int64_t> given = std::nullopt) {
   static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   PlanOptions options;
   options.model = "tiny-mlp";
   options.batch = batch;

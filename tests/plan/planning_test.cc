@@ -13,13 +13,14 @@
 #include "plan/pipeline/stage_partition.h"
 #include "program/lower/lower.h"
 #include "program/text/program_text.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
 
 const Cluster& Mixed4() {
   static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   return cluster;
 }
 

@@ -9,13 +9,14 @@
 #include "plan/pipeline/baselines.h"
 #include "plan/planning.h"
 #include "support/profiles.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kTiny = HEDDLE_SOURCE_DIR "/examples/profiles/tiny.txt";
+const std::string kTiny = SourceDir() + "/examples/profiles/tiny.txt";
 
 Cluster ClusterOf(const std::string& first, const std::string& second) {
   const auto type = [](const std::string& name, const char* flops) {

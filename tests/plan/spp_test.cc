@@ -7,12 +7,13 @@
 #include "base/json_field.h"
 #include "plan/baseline/earlier_systems.h"
 #include "plan/pipeline/baselines.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
 
 Cluster ClusterNamed(const std::string& name) {
-  return LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" + name + ".toml")
+  return LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
       .value();
 }
 

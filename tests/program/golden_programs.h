@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "program/text/program_text.h"
+#include "support/places.h"
 
 namespace heddle {
 
@@ -15,7 +16,7 @@ inline std::vector<std::string> GoldenPrograms() {
 }
 
 inline std::string GoldenText(const std::string& name) {
-  return ReadFile(std::string(HEDDLE_SOURCE_DIR) + "/tests/golden/programs/" + name + ".heddle")
+  return ReadFile(SourceDir() + "/tests/golden/programs/" + name + ".heddle")
       .value();
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 
@@ -30,7 +31,7 @@ class Background {
              const std::string& environment = "")
       : out_(folder / "out"), err_(folder / "err") {
     const std::string line =
-        "exec env COLUMNS=1000 " + environment + " " + std::string(HEDDLE_BINARY) + " " + command;
+        "exec env COLUMNS=1000 " + environment + " " + HeddleBinary() + " " + command;
     pid_ = fork();
     if (pid_ != 0) return;
     setpgid(0, 0);

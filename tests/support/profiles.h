@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/places.h"
+
 namespace heddle {
 
 inline std::vector<std::filesystem::path> ProfileFolders() {
-  return {HEDDLE_SOURCE_DIR "/tests/data/profiles", HEDDLE_SOURCE_DIR "/../shared/data/profiles"};
+  return {SourceDir() + "/tests/data/profiles", SourceDir() + "/../shared/data/profiles"};
 }
 
 inline std::vector<std::filesystem::path> AllProfiles() {

@@ -16,6 +16,7 @@
 #include "run/store/run_directory.h"
 #include "support/background.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -152,7 +153,7 @@ TEST_F(HarmTest, StrangersAtThePortHarmNothing) {
 
 TEST_F(HarmTest, AcrossHostsASecretIsNeeded) {
   const std::string rank = "WORLD_SIZE=4 RANK=1 MASTER_PORT=29400 MASTER_ADDR=10.1.2.3 ";
-  const std::string line = std::string(HEDDLE_BINARY) + " run " + plan_ + " --meet-within 1";
+  const std::string line = HeddleBinary() + " run " + plan_ + " --meet-within 1";
   const Ran none = RunShell(rank + line);
   EXPECT_EQ(none.exit_code, 4);
   EXPECT_THAT(none.err, AllOf(HasSubstr("HEDDLE_SECRET: is not set"), HasSubstr("--secret-file")));

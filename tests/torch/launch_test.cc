@@ -6,6 +6,7 @@
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -36,7 +37,7 @@ TEST(LaunchTest, Mpirun) {
   const Ran alone = RunHeddle("run " + plan + " --steps 3 --json --dir " + (folder / "alone"));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   const Ran together = RunShell(std::string("mpirun --allow-run-as-root --oversubscribe -n 4 ") +
-                                HEDDLE_BINARY + " run " + plan + " --steps 3 --json --dir " +
+                                HeddleBinary() + " run " + plan + " --steps 3 --json --dir " +
                                 (folder / "mpi") + " --port " + std::to_string(FreePort()));
   ASSERT_EQ(together.exit_code, 0) << together.err;
   EXPECT_EQ(HashIn(together.out), HashIn(alone.out));
@@ -53,7 +54,7 @@ TEST(LaunchTest, EmulatedDevicesOverRealLinks) {
       "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(FreePort() + 14) +
       ";";
   for (int rank = 3; rank >= 0; --rank) {
-    line += " RANK=" + std::to_string(rank) + " " + HEDDLE_BINARY + " run " + plan +
+    line += " RANK=" + std::to_string(rank) + " " + HeddleBinary() + " run " + plan +
             " --emulate --steps 5 --json --dir " + (folder / "paced") +
             (rank > 0 ? " > /dev/null &" : "");
   }
@@ -83,7 +84,7 @@ class Slurm {
 
  private:
   std::string Script(const std::string& verb) const {
-    return std::string("bash ") + HEDDLE_SOURCE_DIR + "/tests/support/slurm_cluster.sh " + verb +
+    return std::string("bash ") + SourceDir() + "/tests/support/slurm_cluster.sh " + verb +
            " " + (folder_ / "");
   }
   ScratchFolder folder_;
@@ -100,7 +101,7 @@ TEST(LaunchTest, Srun) {
   const std::string plan = PlanIn(folder, "plan.json", 8);
   const Ran alone = RunHeddle("run " + plan + " --steps 3 --json --dir " + (folder / "alone"));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
-  const std::string line = std::string(HEDDLE_BINARY) + " run " + plan +
+  const std::string line = HeddleBinary() + " run " + plan +
                            " --steps 3 --json --dir " + (folder / "srun") + " --port " +
                            std::to_string(FreePort() + 2);
   // Four nodes: nothing says that they are one host.
@@ -118,7 +119,7 @@ std::string Ranks(const std::vector<std::string>& plans, int ranks, const std::s
   std::string line = "export WORLD_SIZE=" + std::to_string(ranks) +
                      " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(FreePort() + 1) + ";";
   for (size_t rank = plans.size(); rank-- > 0;) {
-    line += " RANK=" + std::to_string(rank) + " " + HEDDLE_BINARY + " run " + plans[rank] + " " +
+    line += " RANK=" + std::to_string(rank) + " " + HeddleBinary() + " run " + plans[rank] + " " +
             flags + (rank > 0 ? " > /dev/null &" : "");
   }
   return line + "; code=$?; wait; exit $code";
@@ -145,7 +146,7 @@ TEST(LaunchTest, AStoppedRankIsNamedToAll) {
     std::string wait;
     for (int rank = 0; rank < 4; ++rank) {
       const std::string number = std::to_string(rank);
-      line += "RANK=" + number + " " + HEDDLE_BINARY + " run " + plan + " --steps 1000000 --dir " +
+      line += "RANK=" + number + " " + HeddleBinary() + " run " + plan + " --steps 1000000 --dir " +
               run + " > /dev/null & p" + number + "=$!; ";
       if (rank != victim) wait += "wait $p" + number + "; echo code $?; ";
     }

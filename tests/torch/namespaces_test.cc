@@ -7,6 +7,7 @@
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -27,7 +28,7 @@ class Namespaces {
 
  private:
   int Script(const std::string& verb) const {
-    return RunShell(std::string("bash ") + HEDDLE_SOURCE_DIR + "/tests/support/namespaces.sh " +
+    return RunShell(std::string("bash ") + SourceDir() + "/tests/support/namespaces.sh " +
                     verb + " " + tag_)
         .exit_code;
   }
@@ -53,7 +54,7 @@ TEST(NamespacesTest, FourHostsGiveTheSameBits) {
       "export WORLD_SIZE=4 MASTER_ADDR=10.77.0.1 MASTER_PORT=29477 "
       "HEDDLE_SECRET=a-secret-of-four-hosts;";
   for (int rank = 3; rank >= 0; --rank) {
-    line += " RANK=" + std::to_string(rank) + " " + hosts.In(rank) + HEDDLE_BINARY + " run " +
+    line += " RANK=" + std::to_string(rank) + " " + hosts.In(rank) + HeddleBinary() + " run " +
             plan + " --steps 3 --json --dir " + (folder / "hosts") +
             (rank > 0 ? " > /dev/null &" : "");
   }
@@ -76,7 +77,7 @@ TEST(LaunchTest, AnUnreachableMasterIsAnError) {
   const Ran ran =
       RunShell(std::string("WORLD_SIZE=2 RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 "
                            "HEDDLE_SECRET=a-secret-of-nobody ") +
-               HEDDLE_BINARY + " run " + plan + " --meet-within 2 --dir " + (folder / "run"));
+               HeddleBinary() + " run " + plan + " --meet-within 2 --dir " + (folder / "run"));
   EXPECT_EQ(ran.exit_code, 5);
   EXPECT_THAT(ran.err, HasSubstr("127.0.0.1:9"));
   EXPECT_THAT(ran.err, HasSubstr("cannot reach the others"));

@@ -16,6 +16,7 @@
 #include "run/torch/train.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -169,13 +170,13 @@ TEST_F(NotFiniteTest, FromTheCommandLine) {
   const std::string port = std::to_string(11000 + getpid() % 1000 * 20);
   std::string ranks = "export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + ";";
   for (int rank = 3; rank >= 0; --rank) {
-    ranks += " RANK=" + std::to_string(rank) + " " + HEDDLE_BINARY + flags + "ranks --json" +
+    ranks += " RANK=" + std::to_string(rank) + " " + HeddleBinary() + flags + "ranks --json" +
              (rank > 0 ? " > /dev/null & p" + std::to_string(rank) + "=$!;" : "");
   }
   ranks += "; code=$?; for p in $p1 $p2 $p3; do wait $p; [ $? = 5 ] || exit 99; done; exit $code";
   std::string first;
-  for (const std::string& line : {HEDDLE_BINARY + flags + "threads --threads --json",
-                                  HEDDLE_BINARY + flags + "processes --json", ranks}) {
+  for (const std::string& line : {HeddleBinary() + flags + "threads --threads --json",
+                                  HeddleBinary() + flags + "processes --json", ranks}) {
     const Ran ran = RunShell(line);
     EXPECT_EQ(ran.exit_code, 5) << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("nothing was saved: start again with a smaller --rate"));

@@ -15,6 +15,7 @@
 #include "run/store/run_directory.h"
 #include "support/background.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -146,7 +147,7 @@ TEST_F(ResumeCommandTest, OneOfALaunchersRanksIsAskedToStop) {
   std::string wait;
   for (int rank = 0; rank < 4; ++rank) {
     const std::string number = std::to_string(rank);
-    line += "RANK=" + number + " " + HEDDLE_BINARY + " run " + plan + " --steps 1000000 --dir " +
+    line += "RANK=" + number + " " + HeddleBinary() + " run " + plan + " --steps 1000000 --dir " +
             run + " > /dev/null & p" + number + "=$!; ";
     wait += "wait $p" + number + "; echo $?; ";
   }

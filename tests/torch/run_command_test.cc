@@ -8,6 +8,7 @@
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -157,7 +158,7 @@ TEST(RunCommandTest, BadInput) {
 TEST(RunCommandTest, ProfiledModels) {
   const ScratchFolder folder;
   const std::string plan = folder / "plan.json";
-  ASSERT_EQ(RunHeddle("plan --profile-batch 32 --model " HEDDLE_SOURCE_DIR
+  ASSERT_EQ(RunHeddle("plan --profile-batch 32 --model " + SourceDir() +
                       "/examples/profiles/tiny.txt --cluster " +
                       ClusterFile("mixed4") + " -o " + plan)
                 .exit_code,

@@ -9,6 +9,7 @@
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -151,7 +152,7 @@ TEST_F(RunRefusalsTest, ProgressMayGoNowhere) {
   const std::string plan = PlanFile();
   for (const char* how : {"", "--threads "}) {
     const std::string run = folder_ / (std::string("run") + how);
-    const Ran ran = RunShell(std::string(HEDDLE_BINARY) + " run " + plan + " --steps 5 " + how +
+    const Ran ran = RunShell(HeddleBinary() + " run " + plan + " --steps 5 " + how +
                              "--dir '" + run + "' 2> /dev/full");
     EXPECT_EQ(ran.exit_code, 0);
     EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-00000005"));

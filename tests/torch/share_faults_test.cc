@@ -21,6 +21,7 @@
 #include "support/background.h"
 #include "support/scratch_folder.h"
 #include "torch/share_fixture.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -109,7 +110,7 @@ TEST(ShareFault, AWrongRehearsalIsAnError) {
   int number = 0;
   for (const char* fault :
        {"at=holding do=hang", "job=a at=nowhere do=hang", "job=a step=1x at=holding do=kill"}) {
-    const Ran ran = RunShell(fmt::format("HEDDLE_SHARE_FAULT='{}' {} {} {}", fault, HEDDLE_BINARY,
+    const Ran ran = RunShell(fmt::format("HEDDLE_SHARE_FAULT='{}' {} {} {}", fault, HeddleBinary(),
                                          share, folder / fmt::format("run{}", number++)));
     EXPECT_EQ(ran.exit_code, 4) << fault << ran.err;
     EXPECT_THAT(ran.err, HasSubstr("HEDDLE_SHARE_FAULT")) << fault;

@@ -11,12 +11,13 @@
 #include "program/check/check.h"
 #include "program/lower/lower.h"
 #include "run/torch/verify.h"
+#include "support/places.h"
 
 namespace heddle {
 
 inline const Cluster& Mixed4() {
   static const Cluster cluster =
-      LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/mixed4.toml").value();
+      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   return cluster;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/json_field.h"
 #include "plan/pipeline/baselines.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -16,7 +17,7 @@ Planning MakePlanning(const std::string& model, int64_t batch, const std::string
                       std::optional<int64_t> microbatches = {}) {
   static std::map<std::string, Cluster> clusters;
   if (!clusters.contains(cluster)) {
-    clusters.emplace(cluster, LoadCluster(std::string(HEDDLE_SOURCE_DIR) + "/examples/clusters/" +
+    clusters.emplace(cluster, LoadCluster(SourceDir() + "/examples/clusters/" +
                                           cluster + ".toml")
                                   .value());
   }

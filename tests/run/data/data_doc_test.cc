@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "run/data/data_fixture.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -37,7 +38,7 @@ std::string Replaced(std::string text, const std::string& part, const std::strin
 }
 
 TEST(DataDocTest, WhatItSays) {
-  const auto document = ReadFile(std::string(HEDDLE_SOURCE_DIR) + "/docs/data.md");
+  const auto document = ReadFile(SourceDir() + "/docs/data.md");
   ASSERT_TRUE(document.ok());
   const std::vector<Block> blocks = BlocksOf(document.value());
   ASSERT_GE(blocks.size(), 10U);

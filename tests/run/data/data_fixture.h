@@ -12,6 +12,7 @@
 #include "model/zoo.h"
 #include "run/data/data_source.h"
 #include "support/temporary_file.h"
+#include "support/places.h"
 
 namespace heddle {
 
@@ -78,12 +79,12 @@ inline std::string Refusal(const std::string& spec, const Graph& graph,
 
 // Data of others, which are no part of heddle: see docs/data.md.
 inline std::string SharedData(const std::string& name) {
-  return std::string(HEDDLE_SOURCE_DIR) + "/../shared/data/" + name;
+  return SourceDir() + "/../shared/data/" + name;
 }
 
 // Ours, which are.
 inline std::string OwnData(const std::string& name) {
-  return std::string(HEDDLE_SOURCE_DIR) + "/tests/data/" + name;
+  return SourceDir() + "/tests/data/" + name;
 }
 
 }  // namespace heddle

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "program/text/program_text.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -84,7 +85,7 @@ TEST(TurnCount, ADataParallelStepIsOneTurnHoweverManySums) {
 
 TEST(TurnCount, APipelineTakesDevicesAsTheyCome) {
   const Program program =
-      Parse(ReadFile(HEDDLE_SOURCE_DIR "/examples/04-hand-written-program.heddle").value());
+      Parse(ReadFile(SourceDir() + "/examples/04-hand-written-program.heddle").value());
   EXPECT_FALSE(TakesWholeSteps(program));
   EXPECT_GT(CountTurns(program, 0, 1).value(), 1);
 }

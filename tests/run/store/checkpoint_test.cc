@@ -12,6 +12,7 @@
 #include "run/store/stored_values.h"
 #include "support/child_process.h"
 #include "support/scratch_folder.h"
+#include "support/places.h"
 
 namespace heddle {
 namespace {
@@ -87,7 +88,7 @@ TEST_F(CheckpointTest, TheExampleOfTheDocumentation) {
     state.Add<float>(name, DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 6});
   }
   const std::string path = SaveCheckpoint(run(), InfoOf(100), state.tensors()).value();
-  const std::string page = ReadFile(HEDDLE_SOURCE_DIR "/docs/run-directory.md").value();
+  const std::string page = ReadFile(SourceDir() + "/docs/run-directory.md").value();
   const auto block_with = [&](const std::string& opening, const std::string& key) {
     const size_t begin = page.rfind(opening, page.find(key)) + opening.size();
     return Json::parse(page.substr(begin, page.find("```", begin) - begin), nullptr,
