@@ -16,9 +16,7 @@ const Cluster& ClusterNamed(const std::string& name) {
   const auto found = clusters.find(name);
   if (found != clusters.end()) return found->second;
   return clusters
-      .emplace(name,
-               LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
-                   .value())
+      .emplace(name, LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value())
       .first->second;
 }
 

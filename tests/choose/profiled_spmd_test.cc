@@ -10,8 +10,8 @@
 
 #include "choose/planners.h"
 #include "plan/spmd_cases.h"
-#include "support/temporary_file.h"
 #include "support/places.h"
+#include "support/temporary_file.h"
 
 namespace heddle {
 namespace {

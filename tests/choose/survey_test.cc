@@ -1,9 +1,10 @@
 // Several planners within one budget of time. The clock is the test's own.
 #include "choose/survey.h"
-#include "support/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "support/places.h"
 
 namespace heddle {
 namespace {

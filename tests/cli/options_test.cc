@@ -340,9 +340,7 @@ class Workshop {
   }
 
  private:
-  static std::string Source(const std::string& path) {
-    return SourceDir() + "/" + path;
-  }
+  static std::string Source(const std::string& path) { return SourceDir() + "/" + path; }
 
   // Small ones, which plan in no time.
   std::string Jobs(int first_batch, int second_batch) {

@@ -98,8 +98,8 @@ TEST_F(OtherClusterTest, MemoryThatNoLongerFitsIsTold) {
 
 // The times of a layer profile are those of the plan's own devices, wherever it goes.
 TEST_F(OtherClusterTest, LayerProfilesKeepTheirTimes) {
-  MakePlan(std::string("--strategy 1f1b --profile-batch 32 --batch 32 --model ") +
-           SourceDir() + "/examples/profiles/tiny.txt");
+  MakePlan(std::string("--strategy 1f1b --profile-batch 32 --batch 32 --model ") + SourceDir() +
+           "/examples/profiles/tiny.txt");
   const TemporaryFile faster(Mixed4({{"\"14 TFLOP/s\"", "\"28 TFLOP/s\""}}));
   const double own = JsonOf("simulate --json " + plan_.path())["iteration_seconds"];
   const double there = JsonOf("simulate --json " + plan_.path() + " --cluster " +

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/file.h"
-#include "support/temporary_file.h"
 #include "support/places.h"
+#include "support/temporary_file.h"
 
 namespace heddle {
 
@@ -43,7 +43,8 @@ inline Ran RunShell(const std::string& line) {
 // the machine is, a search is not cut short.
 inline Ran RunHeddle(const std::string& arguments,
                      const std::string& environment = "COLUMNS=1000 LC_ALL=C.UTF-8") {
-  return RunShell("env " + environment + " HEDDLE_BUDGET=86400 " + HeddleBinary() + " " + arguments);
+  return RunShell("env " + environment + " HEDDLE_BUDGET=86400 " + HeddleBinary() + " " +
+                  arguments);
 }
 
 inline std::string ClusterFile(const std::string& name) {

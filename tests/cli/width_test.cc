@@ -22,9 +22,7 @@ const char* const kCommands[] = {
     "plan",  "compare", "explain",  "simulate",  "check",      "run",   "verify", "profile",
     "lower", "lab",     "lab race", "lab delay", "lab theory", "share", "models", "demo"};
 
-std::string Example(const std::string& name) {
-  return SourceDir() + "/examples/" + name;
-}
+std::string Example(const std::string& name) { return SourceDir() + "/examples/" + name; }
 
 // A word that is wider than the terminal stays whole: a path, for one.
 int LongestWord(std::string_view line) {

@@ -1,6 +1,5 @@
 // Transfers and collectives against numbers computed by hand (in the comments: microseconds).
 #include "cost/network_cost.h"
-#include "support/places.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,8 @@
 
 #include <cmath>
 #include <numeric>
+
+#include "support/places.h"
 
 namespace heddle {
 namespace {

@@ -1,5 +1,4 @@
 #include "examples/sandbox.h"
-#include "support/places.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -10,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "support/places.h"
 
 namespace heddle {
 namespace fs = std::filesystem;

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "model/layer_chain.h"
-#include "support/profiles.h"
 #include "support/places.h"
+#include "support/profiles.h"
 
 namespace heddle {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/file.h"
 #include "model/layer_chain.h"
-#include "zoo_text.h"
 #include "support/places.h"
+#include "zoo_text.h"
 
 namespace heddle {
 

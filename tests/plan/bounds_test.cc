@@ -83,8 +83,7 @@ TEST(BoundsTest, NoRandomPlanIsFaster) {
 TEST(BoundsTest, NoPlannerIsFaster) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
-        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
-            .value();
+        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
     for (const int64_t microbatches : {4, 16}) {
       PlanOptions options;
       options.model = "gpt?layers=6&seq=128";
@@ -108,8 +107,7 @@ TEST(BoundsTest, NoPlannerIsFaster) {
 TEST(BoundsTest, AnyNumberOfMicrobatchesIsInTheFamily) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
-        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
-            .value();
+        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
     PlanOptions options;
     options.model = "gpt?layers=6&seq=128";
     options.batch = 512;

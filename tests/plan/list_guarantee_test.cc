@@ -138,8 +138,7 @@ link = { bandwidth = "900 GB/s", latency = "0 us" }
 }
 
 TEST(ListGuaranteeTest, IsGivenOnlyWhereItHolds) {
-  const Cluster cluster =
-      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
+  const Cluster cluster = LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   PlanOptions options;
   options.model = "tiny-gpt?layers=6";
   options.batch = 32;
@@ -161,8 +160,7 @@ TEST(ListGuaranteeTest, IsGivenOnlyWhereItHolds) {
 TEST(ListGuaranteeTest, ThePlannerKeepsIt) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
-        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
-            .value();
+        LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
     for (const char* model : {"gpt?layers=6&seq=128", "vgg19?image=64", "mlp?layers=12"}) {
       PlanOptions options;
       options.model = model;

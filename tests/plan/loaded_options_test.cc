@@ -6,16 +6,15 @@
 #include "base/json_field.h"
 #include "choose/planners.h"
 #include "plan/planning.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {
 
 PlanOptions OptionsAfterLoading(const PlanOptions& options, const std::string& strategy) {
   const ScratchFolder folder;
-  const Cluster cluster =
-      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
+  const Cluster cluster = LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const Plan plan = MakePlan(strategy, planning).value();
   EXPECT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan).dump()).ok());
@@ -60,8 +59,7 @@ TEST(LoadedOptionsTest, MicrobatchesOnlyIfTheyWereGiven) {
 // What explain says of a plan is what plan said.
 TEST(LoadedOptionsTest, TheBoundsOfAPlanThatWasReadAreItsOwn) {
   const ScratchFolder folder;
-  const Cluster cluster =
-      LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
+  const Cluster cluster = LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   for (const std::optional<int64_t> microbatches : {std::optional<int64_t>{}, {2}}) {
     for (const char* strategy : {"dp", "1f1b", "pipeline", "spmd"}) {
       PlanOptions options;

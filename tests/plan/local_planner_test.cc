@@ -1,12 +1,13 @@
 // LocalSGD: how many updates each device takes, and where the replicas are.
 #include "plan/async/local_planner.h"
-#include "support/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
+
+#include "support/places.h"
 
 namespace heddle {
 namespace {

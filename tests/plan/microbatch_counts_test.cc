@@ -1,11 +1,12 @@
 // Which numbers of microbatches are tried.
 #include "plan/microbatch_counts.h"
-#include "support/places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
+
+#include "support/places.h"
 
 namespace heddle {
 namespace {

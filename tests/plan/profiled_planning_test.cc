@@ -8,8 +8,8 @@
 #include "base/json_field.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/planning.h"
-#include "support/profiles.h"
 #include "support/places.h"
+#include "support/profiles.h"
 
 namespace heddle {
 namespace {

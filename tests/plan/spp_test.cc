@@ -13,8 +13,7 @@ namespace heddle {
 namespace {
 
 Cluster ClusterNamed(const std::string& name) {
-  return LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml")
-      .value();
+  return LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
 }
 
 TEST(SppTest, NoBaselineIsFaster) {

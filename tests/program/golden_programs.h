@@ -16,8 +16,7 @@ inline std::vector<std::string> GoldenPrograms() {
 }
 
 inline std::string GoldenText(const std::string& name) {
-  return ReadFile(SourceDir() + "/tests/golden/programs/" + name + ".heddle")
-      .value();
+  return ReadFile(SourceDir() + "/tests/golden/programs/" + name + ".heddle").value();
 }
 
 inline Program GoldenProgram(const std::string& name) {

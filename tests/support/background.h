@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 

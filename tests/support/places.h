@@ -1,5 +1,5 @@
-// Where the sources are and which heddle is tested. Compiled into one file, so that the rest of the tests is the same
-// text for the compiler wherever the repository lies, and ccache knows it again.
+// Where the sources are and which heddle is tested. Compiled into one file, so that the rest of the
+// tests is the same text for the compiler wherever the repository lies, and ccache knows it again.
 #pragma once
 
 #include <string>

@@ -5,8 +5,8 @@
 
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {
@@ -84,8 +84,8 @@ class Slurm {
 
  private:
   std::string Script(const std::string& verb) const {
-    return std::string("bash ") + SourceDir() + "/tests/support/slurm_cluster.sh " + verb +
-           " " + (folder_ / "");
+    return std::string("bash ") + SourceDir() + "/tests/support/slurm_cluster.sh " + verb + " " +
+           (folder_ / "");
   }
   ScratchFolder folder_;
   int started_;
@@ -101,9 +101,8 @@ TEST(LaunchTest, Srun) {
   const std::string plan = PlanIn(folder, "plan.json", 8);
   const Ran alone = RunHeddle("run " + plan + " --steps 3 --json --dir " + (folder / "alone"));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
-  const std::string line = HeddleBinary() + " run " + plan +
-                           " --steps 3 --json --dir " + (folder / "srun") + " --port " +
-                           std::to_string(FreePort() + 2);
+  const std::string line = HeddleBinary() + " run " + plan + " --steps 3 --json --dir " +
+                           (folder / "srun") + " --port " + std::to_string(FreePort() + 2);
   // Four nodes: nothing says that they are one host.
   const Ran refused = slurm.Run(line);
   EXPECT_EQ(refused.exit_code, 4);

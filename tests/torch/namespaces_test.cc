@@ -6,8 +6,8 @@
 
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {
@@ -28,8 +28,8 @@ class Namespaces {
 
  private:
   int Script(const std::string& verb) const {
-    return RunShell(std::string("bash ") + SourceDir() + "/tests/support/namespaces.sh " +
-                    verb + " " + tag_)
+    return RunShell(std::string("bash ") + SourceDir() + "/tests/support/namespaces.sh " + verb +
+                    " " + tag_)
         .exit_code;
   }
 

@@ -14,9 +14,9 @@
 #include "run/store/run_directory.h"
 #include "run/torch/finite_watch.h"
 #include "run/torch/train.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
-#include "support/places.h"
 
 namespace heddle {
 namespace {

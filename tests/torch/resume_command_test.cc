@@ -14,8 +14,8 @@
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
 #include "support/background.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {

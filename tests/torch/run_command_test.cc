@@ -7,8 +7,8 @@
 
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {
@@ -158,11 +158,11 @@ TEST(RunCommandTest, BadInput) {
 TEST(RunCommandTest, ProfiledModels) {
   const ScratchFolder folder;
   const std::string plan = folder / "plan.json";
-  ASSERT_EQ(RunHeddle("plan --profile-batch 32 --model " + SourceDir() +
-                      "/examples/profiles/tiny.txt --cluster " +
-                      ClusterFile("mixed4") + " -o " + plan)
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      RunHeddle("plan --profile-batch 32 --model " + SourceDir() +
+                "/examples/profiles/tiny.txt --cluster " + ClusterFile("mixed4") + " -o " + plan)
+          .exit_code,
+      0);
   const Ran refused = RunHeddle("run " + plan + " --steps 2 --dir " + (folder / "refused"));
   EXPECT_EQ(refused.exit_code, 4);
   EXPECT_THAT(refused.err, HasSubstr("--emulate"));

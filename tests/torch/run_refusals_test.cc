@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {
@@ -152,8 +152,8 @@ TEST_F(RunRefusalsTest, ProgressMayGoNowhere) {
   const std::string plan = PlanFile();
   for (const char* how : {"", "--threads "}) {
     const std::string run = folder_ / (std::string("run") + how);
-    const Ran ran = RunShell(HeddleBinary() + " run " + plan + " --steps 5 " + how +
-                             "--dir '" + run + "' 2> /dev/full");
+    const Ran ran = RunShell(HeddleBinary() + " run " + plan + " --steps 5 " + how + "--dir '" +
+                             run + "' 2> /dev/full");
     EXPECT_EQ(ran.exit_code, 0);
     EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-00000005"));
   }

@@ -19,9 +19,9 @@
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "support/background.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 #include "torch/share_fixture.h"
-#include "support/places.h"
 
 namespace heddle {
 namespace {

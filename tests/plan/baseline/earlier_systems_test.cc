@@ -17,9 +17,8 @@ Planning MakePlanning(const std::string& model, int64_t batch, const std::string
                       std::optional<int64_t> microbatches = {}) {
   static std::map<std::string, Cluster> clusters;
   if (!clusters.contains(cluster)) {
-    clusters.emplace(cluster, LoadCluster(SourceDir() + "/examples/clusters/" +
-                                          cluster + ".toml")
-                                  .value());
+    clusters.emplace(cluster,
+                     LoadCluster(SourceDir() + "/examples/clusters/" + cluster + ".toml").value());
   }
   PlanOptions options;
   options.model = model;

@@ -11,8 +11,8 @@
 #include "model/graph_builder.h"
 #include "model/zoo.h"
 #include "run/data/data_source.h"
-#include "support/temporary_file.h"
 #include "support/places.h"
+#include "support/temporary_file.h"
 
 namespace heddle {
 
@@ -83,8 +83,6 @@ inline std::string SharedData(const std::string& name) {
 }
 
 // Ours, which are.
-inline std::string OwnData(const std::string& name) {
-  return SourceDir() + "/tests/data/" + name;
-}
+inline std::string OwnData(const std::string& name) { return SourceDir() + "/tests/data/" + name; }
 
 }  // namespace heddle

@@ -11,8 +11,8 @@
 #include "base/json_field.h"
 #include "run/store/stored_values.h"
 #include "support/child_process.h"
-#include "support/scratch_folder.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace heddle {
 namespace {
