@@ -55,6 +55,10 @@ void ForEachProgram(int rounds, int seed, const Check& check) {
     const auto found = PlanSpmd(PartOf(one.options, cluster, one.microbatches),
                                 {.microbatches = one.microbatches});
     ASSERT_TRUE(found.ok()) << found.error().ToString();
+    double first = INFINITY;  // what the best is expected to take
+    for (const SpmdCandidate& candidate : found.value()) {
+      first = std::min({first, candidate.times.expected, candidate.times_each.expected});
+    }
     for (const SpmdCandidate& candidate : found.value()) {
       for (const bool each : {false, true}) {
         if (each && one.microbatches == 1) continue;
@@ -64,7 +68,8 @@ void ForEachProgram(int rounds, int seed, const Check& check) {
         plan.spmd->converts_each = each;
         const std::string what = fmt::format("round {}: {}, {}, {} microbatches", round,
                                              one.options.model, candidate.how, one.microbatches);
-        check(planning, plan, each ? candidate.least_each : candidate.least, what);
+        const StepTimes& times = each ? candidate.times_each : candidate.times;
+        check(planning, plan, times.least, times.expected < 1.2 * first, what);
       }
     }
   }
@@ -72,30 +77,33 @@ void ForEachProgram(int rounds, int seed, const Check& check) {
 
 TEST(FewMicrobatchesTest, TheTimeAndMemoryAreThoseOfAll) {
   int judged = 0;
-  ForEachProgram(6, 1, [&](const Planning& planning, const Plan& plan, double, const auto& what) {
-    const Evaluation all = Evaluate(planning, plan, false).value();
-    const Evaluation quick = EvaluateQuickly(planning, plan, Seconds{INFINITY}).value();
-    judged += quick.program.microbatch_rows.size() < all.program.microbatch_rows.size() ? 1 : 0;
-    EXPECT_NEAR(quick.simulation.iteration.value, all.simulation.iteration.value,
-                1e-9 * all.simulation.iteration.value)
-        << what;
-    for (size_t d = 0; d < all.verdict.memory.size(); ++d) {
-      EXPECT_EQ(quick.verdict.memory[d].peak, all.verdict.memory[d].peak) << what;
-      EXPECT_NEAR(quick.simulation.devices[d].busy.value, all.simulation.devices[d].busy.value,
-                  1e-9 * all.simulation.iteration.value)
-          << what;
-    }
-  });
+  ForEachProgram(
+      6, 1, [&](const Planning& planning, const Plan& plan, double, bool, const auto& what) {
+        const Evaluation all = Evaluate(planning, plan, false).value();
+        const Evaluation quick = EvaluateQuickly(planning, plan, Seconds{INFINITY}).value();
+        judged += quick.program.microbatch_rows.size() < all.program.microbatch_rows.size() ? 1 : 0;
+        EXPECT_NEAR(quick.simulation.iteration.value, all.simulation.iteration.value,
+                    1e-9 * all.simulation.iteration.value)
+            << what;
+        for (size_t d = 0; d < all.verdict.memory.size(); ++d) {
+          EXPECT_EQ(quick.verdict.memory[d].peak, all.verdict.memory[d].peak) << what;
+          EXPECT_NEAR(quick.simulation.devices[d].busy.value, all.simulation.devices[d].busy.value,
+                      1e-9 * all.simulation.iteration.value)
+              << what;
+        }
+      });
   EXPECT_GT(judged, 10);
 }
 
 TEST(ScheduleBoundTest, NoSimulationTakesLess) {
   int checked = 0, tight = 0, flat = 0, flat_tight = 0;
   ForEachProgram(
-      16, 2, [&](const Planning& planning, const Plan& plan, double least, const auto& what) {
+      16, 2,
+      [&](const Planning& planning, const Plan& plan, double least, bool near, const auto& what) {
         const double seconds =
             EvaluateQuickly(planning, plan, Seconds{INFINITY}).value().simulation.iteration.value;
         EXPECT_LE(least, seconds) << what;
+        if (!near) return;  // what is far behind the best has a bound of less work
         const bool is_tight = least > 0.999 * seconds;
         ++checked;
         tight += is_tight ? 1 : 0;

@@ -59,6 +59,18 @@ std::optional<SpmdPlan> FittingPlan(SpmdProblem& problem, const std::vector<int>
   return std::nullopt;
 }
 
+// A pass over the potentials takes as long as there are ops. Whoever asks for A* gets it whole;
+// else the certificate of a deep model must not take longer than the plan.
+AStarOptions EffortFor(SpmdSearch search, const Graph& graph) {
+  constexpr int64_t kOpsOfAllPasses = 60'000;
+  constexpr int kFewest = 10;
+  AStarOptions effort;
+  if (search == SpmdSearch::kAStar) return effort;
+  const auto passes = static_cast<int>(kOpsOfAllPasses / std::ssize(graph.ops()));
+  effort.most_passes = std::clamp(passes, kFewest, effort.most_passes);
+  return effort;
+}
+
 }  // namespace
 
 Result<Certified> Certify(const Planning& planning, const SpmdPlan& plan,
@@ -104,7 +116,8 @@ Result<std::optional<SearchCertificate>> CertifyBest(const Planning& planning,
   PlanOptions options = planning.options;
   options.batch /= microbatches;
   HEDDLE_ASSIGN(const Planning part, Planning::Make(options, *planning.cluster, planning.profile));
-  HEDDLE_ASSIGN(Certified certified, Certify(part, *best.plan()->spmd));
+  HEDDLE_ASSIGN(Certified certified,
+                Certify(part, *best.plan()->spmd, EffortFor(planning.options.search, part.graph)));
   SearchCertificate certificate = std::move(certified.certificate);
   if (certified.better) {
     Plan plan = planning.Blank(strategy, "");

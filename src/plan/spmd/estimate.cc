@@ -36,6 +36,18 @@ class Estimator {
   SpmdEstimate Run() {
     FindUses();
     HoldStorage();
+    return Walk();
+  }
+
+  SpmdEstimate RunLater() {
+    FindUses();
+    HoldStorage();
+    HoldForAll();
+    return Walk();
+  }
+
+ private:
+  SpmdEstimate Walk() {
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
       const SpmdStep& step = plan_.steps[k];
       if (step.converts()) {
@@ -43,7 +55,9 @@ class Estimator {
       } else {
         Compute(step);
       }
-      for (const Copy& copy : dies_after_[k]) Add(copy, -1);
+      for (const Copy& copy : dies_after_[k]) {
+        if (!stored_[copy.number]) Add(copy, -1);
+      }
     }
     estimate_.stage_seconds = *std::max_element(clocks_.begin(), clocks_.end());
     estimate_.additive_seconds = estimate_.compute_seconds + estimate_.fill_seconds;
@@ -52,7 +66,6 @@ class Estimator {
     return std::move(estimate_);
   }
 
- private:
   ConversionTable& TableOf(int tensor) const { return problem_.facts(tensor).conversions(); }
 
   Copy CopyOf(TensorId tensor, int layout) const {
@@ -124,6 +137,31 @@ class Estimator {
       const Copy stored = CopyOf(plan_.storage[p].parameter, plan_.storage[p].layout);
       Add(stored, 1);
       for (const TensorId state : parameter.states) Add(CopyOf(state, stored.layout), 1);
+    }
+  }
+
+  // Afterwards they count as stored.
+  void HoldForAll() {
+    const Graph& graph = problem_.graph();
+    std::map<size_t, int> times;  // that a copy of a weight is made
+    for (const SpmdStep& step : plan_.steps) {
+      if (step.converts()) ++times[CopyOf(step.tensor, step.to).number];
+    }
+    const auto hold = [&](const Copy& copy) {
+      if (stored_[copy.number]) return;
+      stored_[copy.number] = true;
+      Add(copy, 1);
+    };
+    for (const SpmdStep& step : plan_.steps) {
+      ForEachCopy(
+          step, [](const Copy&) {},
+          [&](const Copy& copy) {
+            const Role role = graph.tensor(TensorId{copy.tensor}).role;
+            const bool sum =
+                role == Role::kWeightGradient && step.converts() == plan_.converts_each;
+            const bool once = role == Role::kParameter && times[copy.number] == 1;
+            if (sum || once) hold(copy);
+          });
     }
   }
 
@@ -208,6 +246,10 @@ class Estimator {
 
 SpmdEstimate EstimateOf(SpmdProblem& problem, const SpmdPlan& plan) {
   return Estimator(problem, plan).Run();
+}
+
+SpmdEstimate LaterEstimateOf(SpmdProblem& problem, const SpmdPlan& plan) {
+  return Estimator(problem, plan).RunLater();
 }
 
 std::optional<MemoryLack> LackOf(const SpmdProblem& problem, const SpmdEstimate& estimate) {

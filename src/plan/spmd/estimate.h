@@ -34,6 +34,10 @@ struct SpmdEstimate {
 // the step that makes it to the last one that reads it.
 SpmdEstimate EstimateOf(SpmdProblem& problem, const SpmdPlan& plan);
 
+// The same for one of several microbatches that is not the first: sums of gradients and weights
+// that were gathered once are there all the while.
+SpmdEstimate LaterEstimateOf(SpmdProblem& problem, const SpmdPlan& plan);
+
 // The device that lacks most, and how much; nothing when all fit.
 struct MemoryLack {
   DeviceId device;

@@ -154,4 +154,12 @@ const ExchangeCost::Least& ExchangeCost::LeastOf(CollectiveKind kind, Scope scop
   return kNothing;
 }
 
+ExchangeCost::Together ExchangeCost::TogetherOf(CollectiveKind kind, Scope scope, int from, int to,
+                                                CollectiveAlgorithm algorithm) {
+  for (const Line& line : KnownLines(kind, scope, from, to)) {
+    if (line.algorithm == algorithm) return {line.latency, line.slope};
+  }
+  return {};
+}
+
 }  // namespace heddle

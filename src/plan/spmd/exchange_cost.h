@@ -45,6 +45,13 @@ class ExchangeCost {
   const Least& LeastOf(CollectiveKind kind, Scope scope, int from, int to,
                        CollectiveAlgorithm algorithm);
 
+  // What it takes with all groups at once: latency + bytes * slope.
+  struct Together {
+    double latency = 0, slope = 0;
+  };
+  Together TogetherOf(CollectiveKind kind, Scope scope, int from, int to,
+                      CollectiveAlgorithm algorithm);
+
  private:
   struct Line {
     CollectiveAlgorithm algorithm;

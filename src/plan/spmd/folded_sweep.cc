@@ -152,7 +152,7 @@ class Sweep {
     states_.seconds = {0};
     const std::vector<size_t> begins = LayerBegins();
     std::vector<std::shared_ptr<const LayerTrace>> traces;
-    std::vector<std::vector<int64_t>> shapes;
+    std::vector<std::vector<int>> shapes;
     std::vector<States> ends;  // states after each layer
     for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
       shapes.push_back(ShapeOf(begins[layer], begins[layer + 1]));
@@ -192,32 +192,33 @@ class Sweep {
   }
 
   // All that the transition of some steps depends on, without the names of tensors and ops.
-  std::vector<int64_t> ShapeOf(size_t begin, size_t end) const {
-    std::vector<int64_t> shape;
-    const auto add = [&](const auto& numbers) {
-      shape.push_back(static_cast<int64_t>(numbers.size()));
-      shape.insert(shape.end(), numbers.begin(), numbers.end());
-    };
-    for (size_t k = begin; k < end; ++k) {
-      const FrontierStep& step = steps_[k];
-      for (const int op : step.ops) {
-        shape.push_back(problem_.op(op).kind);
-        if (options_.restriction != nullptr) add(options_.restriction->Of(op));
-      }
-      shape.push_back(static_cast<int64_t>(step.live.size()));
-      for (const int tensor : step.touched) shape.push_back(problem_.kind_of(tensor));
-      add(step.place);
-      for (const std::vector<int>& touch : step.touch) add(touch);
-      add(step.closes);
-      add(step.after);
-      add(step.open_sum);
-    }
+  std::vector<int> ShapeOf(size_t begin, size_t end) const {
+    std::vector<int> shape;
+    for (size_t k = begin; k < end; ++k) AddShape(steps_[k], shape);
     return shape;
+  }
+
+  void AddShape(const FrontierStep& step, std::vector<int>& shape) const {
+    shape.push_back(step.kind);
+    if (options_.restriction == nullptr) return;
+    for (const int op : step.ops) {
+      const std::vector<int>& some = options_.restriction->Of(op);
+      shape.push_back(static_cast<int>(some.size()));
+      shape.insert(shape.end(), some.begin(), some.end());
+    }
+  }
+
+  // Steps alike have the same, found once.
+  StepOutcomes& OutcomesOf(const FrontierStep& step) {
+    std::vector<int> shape;
+    AddShape(step, shape);
+    return outcomes_.try_emplace(std::move(shape), problem_, step, options_.restriction, true)
+        .first->second;
   }
 
   // How many layers ago there was one like the last of `shapes`, with states before it that differ
   // from the present ones by the same each, up to rounding; 0: nowhere near.
-  size_t PeriodOf(const std::vector<std::vector<int64_t>>& shapes,
+  size_t PeriodOf(const std::vector<std::vector<int>>& shapes,
                   const std::vector<States>& ends) const {
     constexpr size_t kMostPeriod = 4;  // kinds of layers that take turns
     for (size_t period = 1; period <= kMostPeriod && period < ends.size(); ++period) {
@@ -236,7 +237,7 @@ class Sweep {
   }
 
   void Advance(const FrontierStep& step) {
-    StepOutcomes outcomes(problem_, step, options_.restriction, /*prune=*/true);
+    StepOutcomes& outcomes = OutcomesOf(step);
     States next;
     next.width = step.after.size();
     RowIndex rows(next);
@@ -390,6 +391,7 @@ class Sweep {
   SweepStatistics& statistics_;
   FoldedSteps kept_steps_;
   const std::vector<FrontierStep>& steps_;
+  std::map<std::vector<int>, StepOutcomes> outcomes_;  // by shape of the step, all pruned
   States states_;
 };
 

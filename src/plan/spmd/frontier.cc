@@ -29,6 +29,27 @@ std::vector<int> ProducersOf(const SpmdProblem& problem) {
   return producers;
 }
 
+// All that what a step does to the states depends on, without the names of tensors and ops.
+std::vector<int> ShapeOf(const SpmdProblem& problem, const FrontierStep& step) {
+  std::vector<int> shape = {static_cast<int>(step.live.size())};
+  const auto add = [&](const auto& numbers) {
+    shape.push_back(static_cast<int>(numbers.size()));
+    shape.insert(shape.end(), numbers.begin(), numbers.end());
+  };
+  for (const int op : step.ops) shape.push_back(problem.op(op).kind);
+  for (const int tensor : step.touched) {
+    const Role role = problem.graph().tensors()[static_cast<size_t>(tensor)].role;
+    shape.push_back(problem.kind_of(tensor));
+    shape.push_back(role == Role::kWeightGradient ? 1 : 0);
+  }
+  add(step.place);
+  for (const std::vector<int>& touch : step.touch) add(touch);
+  add(step.closes);
+  add(step.after);
+  add(step.open_sum);
+  return shape;
+}
+
 }  // namespace
 
 std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrder& order) {
@@ -38,6 +59,7 @@ std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrde
   const std::vector<int> producers = ProducersOf(problem);
   std::vector<int> seen(left.size());
   std::vector<int> live;
+  std::map<std::vector<int>, int> kinds;
   for (const std::vector<int>& ops : order) {
     FrontierStep step;
     step.ops = ops;
@@ -80,6 +102,8 @@ std::vector<FrontierStep> FrontierSteps(const SpmdProblem& problem, const OpOrde
       const auto at = static_cast<size_t>(tensor);
       step.open_sum.push_back(seen[at] > 0 && seen[at] < producers[at]);
     }
+    step.kind =
+        kinds.try_emplace(ShapeOf(problem, step), static_cast<int>(kinds.size())).first->second;
     steps.push_back(std::move(step));
   }
   HEDDLE_CHECK(live.empty());

@@ -28,6 +28,7 @@ struct FrontierStep {
   // By `after`: a sum of which some terms are still to come. They must have the layout of the
   // first, so that one layout is no substitute for another.
   std::vector<bool> open_sum;
+  int kind = 0;  // steps of one kind differ in the names of their ops and tensors alone
 };
 
 // FactTable::Gap, where sums may be open.

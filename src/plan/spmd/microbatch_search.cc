@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/family_bound.h"
+#include "plan/few_microbatches.h"
 #include "plan/least_memory.h"
 #include "plan/microbatch_counts.h"
 
@@ -108,7 +109,8 @@ class PartSearch {
   struct Version {
     Plan plan;
     std::string how;
-    double least;
+    StepTimes times;
+    bool fits;  // by estimate
   };
 
   std::vector<Version> VersionsOf(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
@@ -118,31 +120,45 @@ class PartSearch {
       plan.microbatches = microbatches;
       plan.spmd = std::move(candidate.plan);
       if (microbatches > 1) candidate.how += fmt::format(", {} microbatches", microbatches);
-      versions.push_back({plan, candidate.how, candidate.least});
+      versions.push_back({plan, candidate.how, candidate.times, candidate.fits});
       if (microbatches == 1) continue;
       plan.spmd->converts_each = true;
       versions.push_back({std::move(plan), candidate.how + ", gradients exchanged after each",
-                          candidate.least_each});
+                          candidate.times_each, candidate.fits_each});
     }
-    std::stable_sort(versions.begin(), versions.end(),
-                     [](const Version& a, const Version& b) { return a.least < b.least; });
+    std::stable_sort(versions.begin(), versions.end(), [](const Version& a, const Version& b) {
+      return a.times.likely() < b.times.likely();
+    });
     return versions;
   }
 
   // What looks fastest first, two at a time; what cannot be the fastest any more is not lowered.
+  // Nor is what is not likely to be where a Program is large: simulating it takes seconds.
   Result<bool> TryCandidates(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
     constexpr size_t kTogether = 2;
+    constexpr double kSure = 1.05;
+    const bool large = !IsTiny(std::min(microbatches, kFewMicrobatches.back()));
     squeezed_ = candidates[0].squeezed;
     std::vector<Version> versions = VersionsOf(std::move(candidates), microbatches);
-    bool fits = best_.microbatches() > 0 && versions[0].least >= best_.seconds();
-    for (size_t k = 0; k < versions.size() && versions[k].least < best_.seconds();) {
+    // Where nothing has room by the estimate, all is looked at, for the one that lacks least.
+    const bool must_fit = best_.plan() || std::any_of(versions.begin(), versions.end(),
+                                                      [](const Version& one) { return one.fits; });
+    const auto worthwhile = [&](const Version& version) {
+      if (version.times.least >= best_.seconds()) return false;
+      if (!large) return true;
+      return (version.fits || !must_fit) && version.times.expected < kSure * best_.seconds();
+    };
+    bool fits =
+        best_.microbatches() > 0 && std::none_of(versions.begin(), versions.end(), worthwhile);
+    for (size_t k = 0; k < versions.size();) {
       std::vector<Plan> plans;
       std::vector<std::string> how;
       for (; plans.size() < kTogether && k < versions.size(); ++k) {
-        if (versions[k].least >= best_.seconds()) break;
+        if (!worthwhile(versions[k])) continue;
         plans.push_back(std::move(versions[k].plan));
         how.push_back(std::move(versions[k].how));
       }
+      if (plans.empty()) break;
       HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
                     best_.TryAll(std::move(plans), std::move(how)));
       for (const Best::Outcome outcome : outcomes) fits |= outcome != Best::Outcome::kDoesNotFit;
@@ -160,7 +176,7 @@ class PartSearch {
   // it is.
   Status Climb(const std::vector<int64_t>& counts, const std::vector<bool>& tried) {
     int in_vain = 0;
-    if (counts[0] == 1 && counts.size() > 1 && !squeezed_ && !IsTiny()) {
+    if (counts[0] == 1 && counts.size() > 1 && !squeezed_ && !IsTiny(1)) {
       HEDDLE_ASSIGN(const bool faster, FasterInParts(counts[1]));
       if (!faster) return Ok();
     }
@@ -195,7 +211,7 @@ class PartSearch {
     return count * std::ssize(planning_.graph.ops()) * planning_.cluster->device_count();
   }
   bool IsSmall(int64_t count) const { return OpsOf(count) <= 100'000; }
-  bool IsTiny() const { return OpsOf(1) <= 10'000; }
+  bool IsTiny(int64_t count) const { return OpsOf(count) <= 10'000; }
 
   // The part of all devices' memory that any program needs.
   double FillOf(int64_t count) const {

@@ -1,20 +1,9 @@
 #include "plan/spmd/problem.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
 
 namespace heddle {
 namespace {
-
-// What has no layout to choose: inputs are there in any, and an update reads and writes the
-// parameter and the optimizer's state in the layout of storage, which its output stands for.
-bool Matters(const Graph& graph, const Op& op, const Operand& operand, bool output) {
-  const Role role = graph.tensor(operand.tensor).role;
-  if (role == Role::kInput || role == Role::kState) return false;
-  return output || op.phase != Phase::kUpdate || role != Role::kParameter;
-}
 
 double LeastOf(const std::vector<OpChoice>& choices) {
   double least = kNever;
@@ -32,53 +21,17 @@ SpmdProblem::SpmdProblem(const OpCost& cost, const Cluster& cluster, const SpmdM
       options_(std::move(options)),
       sizes_(mesh),
       exchange_(cluster, mesh) {
-  AddTensors();
+  if (options_.alike == nullptr) options_.alike = Alike::Of(graph());
+  AddTables();
   for (const Op& op : graph().ops()) AddOp(op);
 }
 
-void SpmdProblem::AddTensors() {
-  const size_t count = graph().tensors().size();
-  std::unordered_map<std::string, int> kinds;
-  for (const Tensor& tensor : graph().tensors()) {
-    const std::string key = fmt::format("{} {} {}", fmt::join(tensor.shape, ","),
-                                        SizeOf(tensor.dtype), tensor.per_sample);
-    const auto [found, fresh] = kinds.try_emplace(key, static_cast<int>(tables_.size()));
-    tensor_kinds_.push_back(found->second);
-    if (!fresh) continue;
-    tables_.push_back(
-        std::make_unique<FactTable>(ConversionTable(tensor, cluster_, mesh_, sizes_, exchange_)));
+void SpmdProblem::AddTables() {
+  for (const TensorId tensor : alike()->one_tensor) {
+    tables_.push_back(std::make_unique<FactTable>(
+        ConversionTable(graph().tensor(tensor), cluster_, mesh_, sizes_, exchange_)));
   }
-  touch_counts_.assign(count, 0);
-  saved_.assign(count, false);
-  std::vector<bool> forward(count, false);
-  for (const Op& op : graph().ops()) {
-    for (const Operand& input : op.inputs) {
-      const auto at = static_cast<size_t>(input.tensor.value);
-      if (op.phase != Phase::kForward && forward[at]) saved_[at] = true;
-    }
-    for (const Operand& output : op.outputs) {
-      forward[static_cast<size_t>(output.tensor.value)] = op.phase == Phase::kForward;
-    }
-  }
-}
-
-// Everything that the choices depend on.
-std::string SpmdProblem::KeyOf(const Op& op) const {
-  std::string key = SignatureOf(graph(), op, op.extents);
-  auto end = std::back_inserter(key);
-  fmt::format_to(end, "|{}|{}", op.work, op.phase == Phase::kUpdate);
-  for (const auto* operands : {&op.inputs, &op.outputs}) {
-    for (const Operand& operand : *operands) {
-      fmt::format_to(end, " {}{}{}", SizeOf(graph().tensor(operand.tensor).dtype),
-                     Matters(graph(), op, operand, operands == &op.outputs) ? 't' : 'f',
-                     SavedForBackward(operand.tensor) ? 's' : ' ');
-    }
-  }
-  if (op.kind == OpKind::kOpaque) {
-    fmt::format_to(end, " {} {} {}", op.attributes.profiled_seconds.value,
-                   op.attributes.profiled_rows, op.attributes.profiled_rate.value);
-  }
-  return key;
+  touch_counts_.assign(graph().tensors().size(), 0);
 }
 
 void SpmdProblem::AddOp(const Op& op) {
@@ -86,18 +39,17 @@ void SpmdProblem::AddOp(const Op& op) {
   for (const auto* operands : {&op.inputs, &op.outputs}) {
     const bool output = operands == &op.outputs;
     for (const Operand& operand : *operands) {
-      if (!Matters(graph(), op, operand, output)) continue;
+      if (!HasLayout(graph(), op, operand, output)) continue;
       made.touches.push_back({operand.tensor.value, output});
       ++touch_counts_[static_cast<size_t>(operand.tensor.value)];
     }
   }
-  const auto [found, fresh] = op_kinds_.try_emplace(KeyOf(op), static_cast<int>(choices_.size()));
-  if (fresh) {
+  made.kind = alike()->ops[ops_.size()];
+  const auto kind = static_cast<size_t>(made.kind);
+  if (kind == choices_.size()) {  // the first of its kind
     choices_.push_back(std::make_unique<std::vector<OpChoice>>(ChoicesOf(op, made)));
-    kind_ops_.push_back(OpId{static_cast<int32_t>(ops_.size())});
   }
-  made.kind = found->second;
-  made.choices = choices_[static_cast<size_t>(made.kind)].get();
+  made.choices = choices_[kind].get();
   made.least = LeastOf(*made.choices);
   ops_.push_back(std::move(made));
 }
@@ -125,7 +77,7 @@ std::vector<OpChoice> SpmdProblem::ChoicesOf(const Op& op, const SpmdOp& made) {
       for (const auto* operands : {&op.inputs, &op.outputs}) {
         const bool output = operands == &op.outputs;
         for (size_t k = 0; k < operands->size(); ++k) {
-          if (!Matters(graph(), op, (*operands)[k], output)) continue;
+          if (!HasLayout(graph(), op, (*operands)[k], output)) continue;
           const Layout layout =
               output ? OutputLayout(op, k, choice.rule) : InputLayout(op, k, choice.rule);
           FactTable& table = facts(made.touches[touch++].tensor);
@@ -142,7 +94,7 @@ void SpmdProblem::SetPrices(std::vector<double> prices) {
   if (prices == prices_) return;
   prices_ = std::move(prices);
   for (size_t kind = 0; kind < choices_.size(); ++kind) {
-    const Op& op = graph().op(kind_ops_[kind]);
+    const Op& op = graph().op(alike()->one_op[kind]);
     for (OpChoice& choice : *choices_[kind]) {
       choice.seconds = choice.unpriced + (prices_.empty() ? 0 : PriceOf(op, choice.rule));
     }

@@ -11,12 +11,11 @@
 
 #include <memory>
 #include <optional>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "cost/op_cost.h"
 #include "plan/deadline.h"
+#include "plan/spmd/alike.h"
 #include "plan/spmd/facts.h"
 
 namespace heddle {
@@ -48,8 +47,9 @@ struct FrontierStep;
 using FoldedSteps = std::shared_ptr<const std::vector<FrontierStep>>;
 
 struct SpmdProblemOptions {
-  FoldedSteps steps;  // of another problem with the same model; may be null
-  Deadline deadline;  // of searches in several sweeps
+  std::shared_ptr<const Alike> alike;  // of the model; null: to be found
+  FoldedSteps steps;                   // of another problem with the same model; may be null
+  Deadline deadline;                   // of searches in several sweeps
 };
 
 class SpmdProblem {
@@ -69,8 +69,9 @@ class SpmdProblem {
 
   // Ops that touch the tensor, each as often as it does.
   int touches_of(int tensor) const { return touch_counts_[static_cast<size_t>(tensor)]; }
+  const std::shared_ptr<const Alike>& alike() const { return options_.alike; }
   // Tensors of the same number share a table.
-  int kind_of(int tensor) const { return tensor_kinds_[static_cast<size_t>(tensor)]; }
+  int kind_of(int tensor) const { return alike()->tensors[static_cast<size_t>(tensor)]; }
   FactTable& facts(int tensor) { return *tables_[static_cast<size_t>(kind_of(tensor))]; }
   ExchangeCost& exchange() { return exchange_; }
 
@@ -91,12 +92,13 @@ class SpmdProblem {
   double SecondsOf(const std::vector<int>& choices);
 
  private:
-  void AddTensors();
+  void AddTables();
   void AddOp(const Op& op);
   std::vector<OpChoice> ChoicesOf(const Op& op, const SpmdOp& made);
-  std::string KeyOf(const Op& op) const;
   double PriceOf(const Op& op, const OpRule& rule);
-  bool SavedForBackward(TensorId tensor) const { return saved_[static_cast<size_t>(tensor.value)]; }
+  bool SavedForBackward(TensorId tensor) const {
+    return alike()->saved[static_cast<size_t>(tensor.value)];
+  }
 
   const OpCost& cost_;
   const Cluster& cluster_;
@@ -105,12 +107,9 @@ class SpmdProblem {
   ShardSizes sizes_;
   ExchangeCost exchange_;
   std::vector<SpmdOp> ops_;
-  std::vector<int> touch_counts_, tensor_kinds_;
-  std::vector<bool> saved_;  // made in forward, read in backward
-  std::vector<std::unique_ptr<FactTable>> tables_;
-  std::unordered_map<std::string, int> op_kinds_;
-  std::vector<std::unique_ptr<std::vector<OpChoice>>> choices_;  // by kind
-  std::vector<OpId> kind_ops_;                                   // an op of each kind
+  std::vector<int> touch_counts_;
+  std::vector<std::unique_ptr<FactTable>> tables_;               // by kind of tensor
+  std::vector<std::unique_ptr<std::vector<OpChoice>>> choices_;  // by kind of op
   std::vector<double> prices_;
 };
 

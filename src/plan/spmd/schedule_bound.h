@@ -7,15 +7,17 @@
 // then comes later or at the same time, never earlier. Where one group has all devices nothing
 // competes, and the bound is the simulated time.
 //
-// StepBound is a weaker one that takes a fraction of the time: it walks the plan's steps. An op
+// StepTimes has a weaker one that takes a fraction of the time: it walks the plan's steps. An op
 // waits for the exchanges whose result it reads and for nothing else, an exchange for its own
-// input; all exchanges of a group together take as long as their sum.
+// input; all exchanges of a group together take as long as their sum. And what the plan will take
+// as a rule: exchanges wait for those before them, and share wires with their like in other groups.
 //
-//   double least = StepBound(problem, plan, 8);
+//   double least = StepTimesOf(problem, plan, 8).least;
 //   if (least < best.seconds()) least = ScheduleBound(problem, plan, 8);
 //   if (least >= best.seconds()) …                          // need not be lowered
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "plan/spmd/problem.h"
@@ -26,6 +28,13 @@ namespace heddle {
 // Of the steady period. The problem's graph is that of one microbatch. 0: nothing is known, for
 // the pieces do not come to a steady pattern soon.
 double ScheduleBound(SpmdProblem& problem, const SpmdPlan& plan, int64_t microbatches);
-double StepBound(SpmdProblem& problem, const SpmdPlan& plan, int64_t microbatches);
+
+struct StepTimes {
+  double least = 0;     // no simulation takes less
+  double expected = 0;  // no bound
+
+  double likely() const { return std::max(least, expected); }
+};
+StepTimes StepTimesOf(SpmdProblem& problem, const SpmdPlan& plan, int64_t microbatches);
 
 }  // namespace heddle

@@ -10,7 +10,6 @@
 #include "plan/spmd/astar.h"
 #include "plan/spmd/axis_descent.h"
 #include "plan/spmd/ratios.h"
-#include "plan/spmd/schedule_bound.h"
 #include "plan/spmd/spmd_solver.h"
 
 namespace heddle {
@@ -189,6 +188,8 @@ class SpmdPlanner {
 
   Result<std::vector<SpmdCandidate>> Candidates(const std::string& strategy) {
     std::vector<SpmdCandidate> candidates;
+    std::vector<SpmdProblem*> problems;
+    double likely = std::numeric_limits<double>::infinity();
     double fastest = std::numeric_limits<double>::infinity();
     for (const Found& one : found_) {
       if (!one.solution.lack) fastest = std::min(fastest, one.solution.estimate.stage_seconds);
@@ -196,13 +197,20 @@ class SpmdPlanner {
     const bool squeezed = solver_.fastest_without_room() < fastest;
     for (Found& one : found_) {
       if (one.solution.lack) continue;
-      SpmdPlan& plan = one.solution.plan;
-      const double least = LeastOf(one.solution.mesh, plan);
-      plan.converts_each = true;
-      const double least_each = aim_.microbatches > 1 ? LeastOf(one.solution.mesh, plan) : least;
-      plan.converts_each = false;
-      candidates.push_back({std::move(plan), std::move(one.solution.estimate), std::move(one.how),
-                            squeezed, least, least_each});
+      candidates.push_back({std::move(one.solution.plan),
+                            std::move(one.solution.estimate),
+                            std::move(one.how),
+                            squeezed,
+                            {},
+                            {}});
+      problems.push_back(&solver_.ProblemOn(one.solution.mesh));
+      SpmdCandidate& made = candidates.back();
+      Judge(*problems.back(), made);
+      if (made.fits) likely = std::min(likely, made.times.likely());
+      if (made.fits_each) likely = std::min(likely, made.times_each.likely());
+    }
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      RaiseBounds(*problems[k], likely, candidates[k]);
     }
     if (!candidates.empty()) return candidates;
     if (found_.empty()) return OutOfTime(strategy);
@@ -210,11 +218,32 @@ class SpmdPlanner {
     return LackError(strategy, planning_, *closest->solution.lack);
   }
 
-  double LeastOf(const SpmdMesh& mesh, const SpmdPlan& plan) {
-    SpmdProblem& problem = solver_.ProblemOn(mesh);
-    const double least = StepBound(problem, plan, aim_.microbatches);
-    if (least >= aim_.limit) return least;
-    return std::max(least, ScheduleBound(problem, plan, aim_.microbatches));
+  // With so many microbatches as are meant, each in both ways to exchange gradients.
+  void Judge(SpmdProblem& problem, SpmdCandidate& candidate) const {
+    SpmdPlan& plan = candidate.plan;
+    candidate.times = candidate.times_each = StepTimesOf(problem, plan, aim_.microbatches);
+    if (aim_.microbatches == 1) return;
+    candidate.fits = !LackOf(problem, LaterEstimateOf(problem, plan));
+    plan.converts_each = true;
+    candidate.times_each = StepTimesOf(problem, plan, aim_.microbatches);
+    candidate.fits_each = !LackOf(problem, LaterEstimateOf(problem, plan));
+    plan.converts_each = false;
+  }
+
+  // Better bounds, which take longer, for what is likely to be looked at: not far behind the best.
+  void RaiseBounds(SpmdProblem& problem, double likely, SpmdCandidate& candidate) const {
+    constexpr double kFarBehind = 1.5;
+    const double limit = kFarBehind * std::min(aim_.limit, likely);
+    const auto raise = [&](StepTimes& times) {
+      if (times.least >= aim_.limit || times.likely() >= limit) return;
+      times.least =
+          std::max(times.least, ScheduleBound(problem, candidate.plan, aim_.microbatches));
+    };
+    if (candidate.fits) raise(candidate.times);
+    if (aim_.microbatches == 1 || !candidate.fits_each) return;
+    candidate.plan.converts_each = true;
+    raise(candidate.times_each);
+    candidate.plan.converts_each = false;
   }
 
   bool late() const { return planning_.options.deadline.passed(); }

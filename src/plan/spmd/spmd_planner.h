@@ -15,6 +15,7 @@
 #include "plan/planning.h"
 #include "plan/spmd/estimate.h"
 #include "plan/spmd/families.h"
+#include "plan/spmd/schedule_bound.h"
 
 namespace heddle {
 
@@ -23,9 +24,10 @@ struct SpmdCandidate {
   SpmdEstimate estimate;
   std::string how;        // "8 x 8 devices, ratios by compute, fitted"
   bool squeezed = false;  // with more memory there would be a faster one than all that were found
-  // No simulation takes less (schedule_bound.h), with so many microbatches as it is meant for; with
-  // gradients exchanged after each of them.
-  double least = 0, least_each = 0;
+  // Simulated, with so many microbatches as it is meant for (schedule_bound.h); and with gradients
+  // exchanged after each of them.
+  StepTimes times, times_each;
+  bool fits = true, fits_each = true;  // likewise, by estimate
 };
 
 // What a search is for.

@@ -24,8 +24,9 @@ SpmdProblem& SpmdSolver::ProblemOn(const SpmdMesh& mesh) {
     return made->mesh.rows == mesh.rows && made->mesh.ratios == mesh.ratios;
   });
   if (found != made_.end()) return (*found)->problem;
-  made_.push_back(std::make_unique<Made>(mesh, cost_, *planning_.cluster,
-                                         SpmdProblemOptions{steps(), planning_.options.deadline}));
+  made_.push_back(
+      std::make_unique<Made>(mesh, cost_, *planning_.cluster,
+                             SpmdProblemOptions{alike_, steps(), planning_.options.deadline}));
   return made_.back()->problem;
 }
 

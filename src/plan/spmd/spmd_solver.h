@@ -40,7 +40,8 @@ class SpmdSolver {
       std::function<std::vector<int>(SpmdProblem& problem, const std::vector<int>* like)>;
 
   // The planning must outlive this.
-  explicit SpmdSolver(const Planning& planning) : planning_(planning), cost_(planning.cost()) {}
+  explicit SpmdSolver(const Planning& planning)
+      : planning_(planning), cost_(planning.cost()), alike_(Alike::Of(planning.graph)) {}
 
   // Without a price on memory; made once for each mesh.
   SpmdProblem& ProblemOn(const SpmdMesh& mesh);
@@ -73,6 +74,7 @@ class SpmdSolver {
 
   const Planning& planning_;
   OpCost cost_;
+  std::shared_ptr<const Alike> alike_;
   std::vector<std::unique_ptr<Made>> made_;
   double fastest_without_room_ = std::numeric_limits<double>::infinity();
 };

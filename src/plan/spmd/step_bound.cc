@@ -1,4 +1,4 @@
-// StepBound of schedule_bound.h.
+// StepTimes of schedule_bound.h.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -32,7 +32,24 @@ class StepWalk {
     ready_.assign(static_cast<size_t>(slots_) * places_, 0);
   }
 
-  double Run() {
+  double Least() { return (1 - 1e-9) * Run(&Item::least); }
+  double Expected() { return Run(&Item::expected); }
+
+ private:
+  enum class When : uint8_t { kEach, kFirst, kLast };
+  struct Item {
+    When when = When::kEach;
+    const std::vector<double>* seconds = nullptr;  // of an op, by place; null: a conversion
+    double least = 0, expected = 0;                // of a conversion; 0: nobody talks
+    Scope scope = Scope::kAllDevices;
+    std::vector<int32_t> waits, makes;  // slots
+  };
+
+  double Run(double Item::*exchange) {
+    exchange_ = exchange;
+    clocks_.assign(places_, 0);
+    std::fill(ready_.begin(), ready_.end(), 0);
+    for (std::vector<double>& free : group_free_) free.assign(places_, 0);
     constexpr int kMost = 12;
     double before = 0, last = 0;
     for (int repetition = 0; repetition < kMost; ++repetition) {
@@ -47,16 +64,6 @@ class StepWalk {
     }
     return Longest();
   }
-
- private:
-  enum class When : uint8_t { kEach, kFirst, kLast };
-  struct Item {
-    When when = When::kEach;
-    const std::vector<double>* seconds = nullptr;  // of an op, by place; null: a conversion
-    double exchange = 0;                           // of a conversion; 0: nobody talks
-    Scope scope = Scope::kAllDevices;
-    std::vector<int32_t> waits, makes;  // slots
-  };
 
   // Gradients that are exchanged after every microbatch, as in the lowering: all that is done with
   // them is done where the parameter is stored, and they get there at once.
@@ -130,8 +137,8 @@ class StepWalk {
       if (const auto exchange = ExchangeOf(step.from, step.to)) {
         item.scope = exchange->scope;
         const double times = item.when == When::kEach ? static_cast<double>(microbatches_) : 1;
-        item.exchange = LeastSeconds(step, *exchange, times);
-        groups_busy_[static_cast<size_t>(item.scope)] += times * item.exchange;
+        SetSeconds(step, *exchange, times, item);
+        groups_busy_[static_cast<size_t>(item.scope)] += times * item.least;
       }
       items_.push_back(std::move(item));
       return;
@@ -150,7 +157,7 @@ class StepWalk {
   }
 
   // Sums of gradients may share the latency of a bucket.
-  double LeastSeconds(const SpmdStep& step, const struct Exchange& exchange, double times) {
+  void SetSeconds(const SpmdStep& step, const struct Exchange& exchange, double times, Item& item) {
     ConversionTable& table = TableOf(step.tensor);
     const auto key =
         std::tuple(problem_.kind_of(step.tensor.value), step.from, step.to, step.algorithm);
@@ -159,13 +166,18 @@ class StepWalk {
       const auto shares = [&](const Layout& layout) {
         return problem_.exchange().Intern(table.SharesOf(table.space().IndexOf(layout)));
       };
-      found->second.least = &problem_.exchange().LeastOf(
-          exchange.kind, exchange.scope, shares(step.from), shares(step.to), step.algorithm);
+      const int from = shares(step.from), to = shares(step.to);
+      found->second.least =
+          &problem_.exchange().LeastOf(exchange.kind, exchange.scope, from, to, step.algorithm);
+      found->second.together =
+          problem_.exchange().TogetherOf(exchange.kind, exchange.scope, from, to, step.algorithm);
     }
     found->second.bytes += times * table.bytes();
     const bool bucket = IsSum(problem_.graph(), step.tensor);
     const ExchangeCost::Least& least = *found->second.least;
-    return (bucket ? 0 : least.latency) + least.slope * table.bytes();
+    const ExchangeCost::Together& together = found->second.together;
+    item.least = (bucket ? 0 : least.latency) + least.slope * table.bytes();
+    item.expected = (bucket ? 0 : together.latency) + together.slope * table.bytes();
   }
 
   // The busiest groups, or the busiest wire, alone.
@@ -193,17 +205,25 @@ class StepWalk {
     return *std::max_element(clocks_.begin(), clocks_.end());
   }
 
-  // Puts those between the few and the last behind us, if each takes as long as the one before.
+  // Puts those between the few and the last behind us, if each takes as long as the one before;
+  // what is only expected may be expected to.
   bool Skip(const std::vector<std::vector<double>>& ends) {
     const std::vector<double>&a = ends[ends.size() - 2], &b = ends.back();
-    const double step = b[0] - a[0];
+    double step = b[0] - a[0];
     for (size_t p = 0; p < places_; ++p) {
-      if (std::abs(b[p] - a[p] - step) > 1e-9 * step) return false;
+      if (exchange_ == &Item::expected) {
+        step = std::max(step, b[p] - a[p]);
+      } else if (std::abs(b[p] - a[p] - step) > 1e-9 * step) {
+        return false;
+      }
     }
     const double more = step * static_cast<double>(microbatches_ - 1 - std::ssize(ends));
     for (double& clock : clocks_) clock += more;
     // What is under way is so at the same distance.
     for (double& ready : ready_) ready += more;
+    for (std::vector<double>& free : group_free_) {
+      for (double& time : free) time += more;
+    }
     return true;
   }
 
@@ -232,7 +252,7 @@ class StepWalk {
   void Convert(const Item& item) {
     const double* from = Ready(item.waits[0]);
     double* to = Ready(item.makes[0]);
-    if (item.exchange == 0) {
+    if (item.least == 0) {
       std::copy(from, from + places_, to);
       return;
     }
@@ -240,11 +260,14 @@ class StepWalk {
       if (item.scope == Scope::kAllDevices) return size_t{0};
       return item.scope == Scope::kInsideNode ? place / width_ : place % width_;
     };
-    groups_.assign(places_, 0);
+    const bool queues = exchange_ == &Item::expected;
+    std::vector<double>& free = group_free_[static_cast<size_t>(item.scope)];
+    if (!queues) std::fill(free.begin(), free.end(), 0);
     for (size_t p = 0; p < places_; ++p) {
-      groups_[group_of(p)] = std::max(groups_[group_of(p)], from[p]);
+      free[group_of(p)] = std::max(free[group_of(p)], from[p]);
     }
-    for (size_t p = 0; p < places_; ++p) to[p] = groups_[group_of(p)] + item.exchange;
+    for (double& time : free) time += item.*exchange_;
+    for (size_t p = 0; p < places_; ++p) to[p] = free[group_of(p)];
   }
 
   SpmdProblem& problem_;
@@ -258,12 +281,14 @@ class StepWalk {
   std::vector<std::vector<std::pair<Layout, int32_t>>> copies_;  // by tensor: layouts and slots
   int32_t slots_ = 0;
   std::vector<Item> items_;
-  std::vector<double> ready_;  // [slot, place]
-  std::vector<double> groups_;
-  std::array<double, 3> groups_busy_{};  // by scope, in a body
+  std::vector<double> ready_;                      // [slot, place]
+  std::array<std::vector<double>, 3> group_free_;  // by scope: when its groups have done all before
+  double Item::*exchange_ = &Item::least;          // what exchanges take
+  std::array<double, 3> groups_busy_{};            // by scope, in a body
   // What all exchanges of a kind move in a body.
   struct Moved {
     const ExchangeCost::Least* least = nullptr;
+    ExchangeCost::Together together;
     double bytes = 0;
   };
   std::map<std::pair<int, OpRule>, std::vector<double>> seconds_;
@@ -272,8 +297,9 @@ class StepWalk {
 
 }  // namespace
 
-double StepBound(SpmdProblem& problem, const SpmdPlan& plan, int64_t microbatches) {
-  return (1 - 1e-9) * StepWalk(problem, plan, microbatches).Run();
+StepTimes StepTimesOf(SpmdProblem& problem, const SpmdPlan& plan, int64_t microbatches) {
+  StepWalk walk(problem, plan, microbatches);
+  return {walk.Least(), walk.Expected()};
 }
 
 }  // namespace heddle
