@@ -5,7 +5,7 @@
 //
 // Case N of a seed is the same whenever it is made. Each finding is printed with the command that
 // shows it; its files are in the folder, build/monkey unless given. The exit code is 1 if there was
-// any.
+// any. A planner that took long is named too, and is no finding: the machine may have been busy.
 
 #include <fmt/format.h>
 
@@ -99,6 +99,11 @@ Result<bool> Run(const std::vector<std::string>& words) {
       tally.failed += row.status == SurveyStatus::kFailed ? 1 : 0;
       tally.planning_seconds += row.planning_seconds;
       tally.longest = std::max(tally.longest, row.planning_seconds);
+      constexpr double kLong = 10;
+      if (row.planning_seconds > kLong) {
+        fmt::print("{}: {} took {:.1f} s\n  {}\n", one.name, row.planner->name,
+                   row.planning_seconds, one.Command("plan --strategy " + row.planner->name));
+      }
     }
     for (const MonkeyFinding& finding : outcome.value().findings) {
       fmt::print("{}: {}\n  {}\n", one.name, finding.what, finding.command);

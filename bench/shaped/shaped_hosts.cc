@@ -25,13 +25,15 @@ void ShapedHosts::Shape(int host, double bytes_per_second) const {
   (void)Script(fmt::format("shape {} {} {:.0f}", tag_, host, 8 * bytes_per_second * kHeaders));
 }
 
-std::string ShapedHosts::OnEach(const std::string& command, int ranks, int port) const {
+std::string ShapedHosts::OnEach(const std::string& command, int ranks, int port,
+                                const std::string& errors) const {
   std::string line = fmt::format(
-      "export WORLD_SIZE={} MASTER_ADDR=10.77.0.1 MASTER_PORT={} HEDDLE_SECRET=of-shaped-hosts;",
+      "export WORLD_SIZE={} MASTER_ADDR=10.77.0.1 MASTER_PORT={} "
+      "HEDDLE_SECRET=among-shaped-hosts-only;",
       ranks, port);
   for (int rank = ranks - 1; rank >= 0; --rank) {
     line += fmt::format(" RANK={} ip netns exec {}n{} {}{}", rank, tag_, rank, command,
-                        rank > 0 ? " > /dev/null 2>&1 &" : " 2> /dev/null");
+                        rank > 0 ? " > /dev/null 2>&1 &" : " 2> " + errors);
   }
   return line + "; wait";
 }

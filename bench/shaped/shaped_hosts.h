@@ -25,8 +25,9 @@ class ShapedHosts {
   void Shape(int host, double bytes_per_second) const;
 
   // A shell line that runs the command on the first `ranks` hosts, as ranks of a launcher that meet
-  // at `port`; it prints what the first printed.
-  std::string OnEach(const std::string& command, int ranks, int port) const;
+  // at `port`; it prints what the first printed. What that one says of errors goes to the file.
+  std::string OnEach(const std::string& command, int ranks, int port,
+                     const std::string& errors = "/dev/null") const;
 
  private:
   bool Script(const std::string& words) const;

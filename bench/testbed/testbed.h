@@ -10,6 +10,7 @@ namespace heddle {
 struct TestbedOptions {
   bool quick = false;
   int repetitions = 5;
+  int bed = 0;        // plans: of which table, counted from 1; 0: all
   double dilate = 1;  // plans: devices and links so many times slower, for a busy machine
   std::string folder = "/tmp/heddle-testbed";
 };

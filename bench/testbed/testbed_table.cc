@@ -2,7 +2,9 @@
 // measured times beside the simulated ones. Prints the tables of docs/results-testbed.md.
 //
 //   heddle_testbed_table [--quick] [--repetitions N] [--dilate X] [--only collectives|plans]
+//                        [--bed N]
 //
+// --bed makes one of the plans' tables, counted from 1.
 // --dilate makes devices and links of the plans' tables slower by a factor, for a busy machine;
 // what is printed is of the modelled time.
 
@@ -37,11 +39,15 @@ int Main(const std::vector<std::string>& words) {
       options.repetitions = std::max(1, std::atoi(words[++k].c_str()));
     } else if (words[k] == "--dilate" && more) {
       options.dilate = std::max(1.0, std::atof(words[++k].c_str()));
+    } else if (words[k] == "--bed" && more) {
+      options.bed = std::atoi(words[++k].c_str());
+      only = "plans";
     } else if (words[k] == "--only" && more) {
       only = words[++k];
     } else {
       fmt::print(stderr,
-                 "usage: [--quick] [--repetitions N] [--dilate X] [--only collectives|plans]\n");
+                 "usage: [--quick] [--repetitions N] [--dilate X] [--only collectives|plans] "
+                 "[--bed N]\n");
       return 2;
     }
   }

@@ -123,6 +123,11 @@ void PlanFlags::AddTo(CLI::App* command) {
   command->add_option("--replicas", replicas,
                       "LocalSGD: whole, one on each device, or pipelined, all on every stage; the "
                       "faster unless given");
+  command
+      ->add_option("--search", search,
+                   "spmd: how programs are searched: fold, a dynamic program; astar, A* after it, "
+                   "slower and sure; auto, fold, and A* for the plan taken")
+      ->capture_default_str();
   command->add_option("--links", links, "How transfers share links: shared, exclusive, channels")
       ->capture_default_str();
 }
@@ -209,6 +214,12 @@ Result<PlanOptions> PlanFlags::ToOptions() const {
   } else if (!replicas.empty()) {
     return BadInput("--replicas", fmt::format("\"{}\" is unknown", replicas), "whole or pipelined");
   }
+  const auto spmd_search = ParseSpmdSearch(search);
+  if (!spmd_search) {
+    return BadInput("--search", fmt::format("\"{}\" is unknown", search),
+                    std::string(kSpmdSearchChoices));
+  }
+  options.search = *spmd_search;
   const auto link_model = ParseLinkModel(links);
   if (!link_model) {
     return BadInput("--links", fmt::format("\"{}\" is unknown", links),

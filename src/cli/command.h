@@ -83,6 +83,7 @@ struct PlanFlags {
   std::string compress;
   int64_t every = 8;
   std::string replicas;  // empty: the faster
+  std::string search = "auto";
 
   void AddTo(CLI::App* command);
   Result<PlanOptions> ToOptions() const;

@@ -15,6 +15,7 @@
 #include "choose/survey.h"
 #include "cli/command.h"
 #include "cli/value_check.h"
+#include "program/plan/certificate_json.h"
 #include "report/text_table.h"
 #include "report/throughput.h"
 
@@ -32,6 +33,7 @@ struct Row {
   bool as_one_device = false;            // trains as one device would
   std::string reason;                    // unless it has a plan
   std::optional<Throughput> throughput;  // if it has one
+  std::optional<SearchCertificate> certificate;
 
   bool ok() const { return status == SurveyStatus::kOk; }
 };
@@ -48,6 +50,7 @@ Row RowOf(const Surveyed& surveyed) {
   row.microbatches = plan.microbatches;
   row.devices = plan.devices_used();
   row.as_one_device = plan.trains_as_one_device();
+  row.certificate = plan.search.certificate;
   for (const Estimate::Memory& memory : plan.estimate.memory) {
     row.peak_bytes = std::max(row.peak_bytes, memory.peak_bytes);
   }
@@ -127,6 +130,7 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
       entry["devices_used"] = row.ok() ? Json(row.devices) : Json();
       entry["microbatches"] = row.ok() ? Json(row.microbatches) : Json();
       AddThroughput(row.throughput, entry);
+      entry["certificate"] = CertificateToJson(row.certificate);
       entry["reason"] = row.reason;
       json["rows"].push_back(std::move(entry));
     }

@@ -48,6 +48,7 @@ constexpr OptionRule kRules[] = {
     {"compare", "--versions", "no --strategies | --strategies async"},
     {"compare", "--every", "no --strategies | --strategies local"},
     {"compare", "--replicas", "no --strategies | --strategies local"},
+    {"compare", "--search", "no --strategies | --strategies spmd"},
     {"explain", "--all", "no --json"},
     {"simulate", "--network", "no --json"},
     {"simulate", "--rows", "no --json"},
@@ -133,8 +134,10 @@ const CLI::Option* FindOption(const CLI::App& command, const std::string& name) 
   return nullptr;
 }
 
+// Of a list all elements, with commas between them.
 std::string ValueOf(const CLI::Option& option) {
-  return option.count() > 0 ? option.results().back() : option.get_default_str();
+  if (option.count() == 0) return option.get_default_str();
+  return option.get_expected_max() > 1 ? Join(option.results(), ",") : option.results().back();
 }
 
 bool Holds(const Term& term, const CLI::App& command) {

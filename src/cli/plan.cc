@@ -22,7 +22,6 @@ struct Flags {
   PlanFlags plan;
   std::string strategy = "auto";
   std::string goal = "step-time";
-  std::string search = "auto";
   AdviceOptions advice;
   double budget = 0;  // seconds; 0: not given
   std::string output;
@@ -74,16 +73,10 @@ Status CheckGoal(const Flags& flags) {
 Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_RETURN_IF_ERROR(CheckGoal(flags));
   if (flags.strategy != "auto") HEDDLE_RETURN_IF_ERROR(FindPlanner(flags.strategy));
-  const auto search = ParseSpmdSearch(flags.search);
-  if (!search) {
-    return BadInput("--search", fmt::format("\"{}\" is unknown", flags.search),
-                    std::string(kSpmdSearchChoices));
-  }
   const Deadline deadline = DeadlineOf(flags);
   HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.output));
   HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
   inputs.planning->options.deadline = deadline;
-  inputs.planning->options.search = *search;
   Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
@@ -132,11 +125,6 @@ void AddPlanCommand(Commands& commands) {
                    "unless given, no limit for one strategy")
       ->envname("HEDDLE_BUDGET")
       ->check(Above(0));
-  command
-      ->add_option("--search", flags->search,
-                   "spmd: how programs are searched: fold, a dynamic program; astar, A* after it, "
-                   "slower and sure; auto, fold, and A* for the plan taken")
-      ->capture_default_str();
   command
       ->add_option("--goal", flags->goal,
                    "auto: step-time, the fastest that equals one device; or time-to-loss, which "

@@ -6,6 +6,7 @@
 
 #include "base/json_field.h"
 #include "base/text.h"
+#include "program/plan/certificate_json.h"
 #include "report/job_gantt.h"
 #include "report/text_width.h"
 
@@ -196,6 +197,7 @@ Json JobJson(const PlannedJob& job, const ShareGroup& group, size_t place) {
   json["exposed_seconds"] = job.times.exposed.value;
   json["alone_step_seconds"] = job.times.alone().value;
   json["shared_step_seconds"] = group.iteration[place].value;
+  json["certificate"] = CertificateToJson(job.plan.search.certificate);
   return json;
 }
 

@@ -37,8 +37,8 @@ constexpr Named<DType> kDTypes[] = {
 
 // Fields that say how to plan: of no use beside a plan that is made.
 constexpr std::string_view kPlanningFields[] = {
-    "model", "batch",         "strategy",       "microbatches", "dtype", "optimizer", "clip",
-    "links", "profile_batch", "profile_device", "versions",     "sync",  "compress"};
+    "model", "batch",         "strategy",       "microbatches", "dtype",  "optimizer", "clip",
+    "links", "profile_batch", "profile_device", "versions",     "search", "sync",      "compress"};
 
 // Fields that mean something to some strategies only. What hangs on the plan that was made, and not
 // on the strategy's name, the planner refuses (clip, microbatches of async) or PlanJob does
@@ -46,7 +46,7 @@ constexpr std::string_view kPlanningFields[] = {
 struct FieldOfStrategy {
   std::string_view field, strategy;
 };
-constexpr FieldOfStrategy kFieldsOfStrategies[] = {{"versions", "async"}};
+constexpr FieldOfStrategy kFieldsOfStrategies[] = {{"versions", "async"}, {"search", "spmd"}};
 constexpr std::string_view kFieldsOfProfiles[] = {"profile_batch", "profile_device"};
 
 // A field that nobody would read is a mistake.
@@ -159,6 +159,8 @@ Status ReadPlanning(const JsonField& field, const std::string& file, JobSpec& jo
                                                "shared, exclusive or channels", options.links));
   HEDDLE_RETURN_IF_ERROR(ReadParsed<WeightVersions>(
       field, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw", options.versions));
+  HEDDLE_RETURN_IF_ERROR(ReadParsed<SpmdSearch>(field, "search", &ParseSpmdSearch,
+                                                kSpmdSearchChoices, options.search));
   HEDDLE_RETURN_IF_ERROR(ReadParsed<GradientSync>(field, "sync", &ParseGradientSync,
                                                   kGradientSyncChoices, options.sync));
   HEDDLE_RETURN_IF_ERROR(ReadChoice(field, "compress", kCompressed, options.compress));
@@ -190,7 +192,7 @@ Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
       {"name",           "plan",      "model",  "batch",    "strategy",           "microbatches",
        "dtype",          "optimizer", "clip",   "links",    "versions",           "profile_batch",
        "profile_device", "steps",     "weight", "priority", "tolerated_slowdown", "sync",
-       "overlap",        "compress"}));
+       "overlap",        "compress",  "search"}));
   JobSpec job;
   HEDDLE_ASSIGN(job.name, field.String("name"));
   HEDDLE_ASSIGN(const JsonField name, field.Child("name"));

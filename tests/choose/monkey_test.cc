@@ -67,6 +67,20 @@ TEST(MonkeyTest, WhoHasNoSampleSumsNothing) {
   EXPECT_EQ(outcome.value().rows[0].status, SurveyStatus::kOk);
 }
 
+// DAPPLE's plan with six microbatches was ahead: as long as plans of others led, only powers of two
+// were looked at.
+TEST(MonkeyTest, EarlierSystemsHaveNumbersBetweenPowersOfTwo) {
+  const ScratchFolder folder;
+  MonkeyOptions options;
+  options.budget_seconds = kNoBudget;
+  options.planners = {FindPlanner("pipeline").value(), FindPlanner("dapple").value()};
+  const MonkeyCase one = MakeMonkeyCase(101, 116, MonkeySize::kSmall, folder.path());
+  const Result<MonkeyOutcome> outcome = CheckMonkeyCase(one, options);
+  ASSERT_TRUE(outcome.ok());
+  for (const MonkeyFinding& finding : outcome.value().findings) ADD_FAILURE() << finding.what;
+  EXPECT_EQ(PlansOf(outcome.value()), 2);
+}
+
 // The brute force sees what fits: a model that needs two devices, and one that needs more than all.
 TEST(MonkeyTest, BruteForceKnowsWhatFits) {
   const auto fits = [](const std::string& memory) {

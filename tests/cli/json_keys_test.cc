@@ -72,7 +72,7 @@ TEST(JsonKeysTest, CompareIsSortedWithInfeasibleLast) {
   for (const Json& row : json["rows"]) {
     ExpectKeys(row, {"strategy", "feasible", "status", "iteration_seconds", "planning_seconds",
                      "peak_bytes", "devices_used", "microbatches", "samples_per_second_per_device",
-                     "tokens_per_second_per_device", "mfu", "hfu", "reason"});
+                     "tokens_per_second_per_device", "mfu", "hfu", "certificate", "reason"});
     EXPECT_EQ(row["mfu"].is_null(), !row["feasible"].get<bool>());
     if (!row["feasible"].get<bool>()) {
       infeasible = true;

@@ -106,6 +106,7 @@ constexpr OptionCase kCases[] = {
     {"compare", "--compress", kCompare, "", "--compress fp16"},
     {"compare", "--every", kCompare, "", "--every 2"},
     {"compare", "--replicas", kCompare, "--replicas whole", "--replicas pipelined"},
+    {"compare", "--search", kCompare, "--strategies spmd,dp", "--strategies spmd,dp --search fold"},
     {"compare", "--links", kCompare, "", "--links exclusive"},
     {"compare", "--strategies", kCompare, "", "--strategies dp"},
     {"compare", "--budget", kCompare, "", "--budget 1e-9"},
@@ -462,6 +463,7 @@ constexpr Refusal kRefusals[] = {
     {"plan {p} --strategy async --every 4", "--every has no effect with --strategy async"},
     {"plan {p} --strategy dp --replicas whole", "it goes with --strategy local"},
     {"plan {p} --strategy 1f1b --search fold", "--search has no effect with --strategy 1f1b"},
+    {"compare {p} --strategies dp,zero --search astar", "or with --strategies spmd"},
     {"plan {p} --strategy 1f1b --goal step-time", "--goal has no effect with --strategy 1f1b"},
     {"plan {p} --strategy auto --evidence bound", "--evidence has no effect with --goal step-time"},
     {"plan {p} --strategy auto --goal time-to-loss --evidence bound --noise 1", "--evidence bound"},
@@ -505,6 +507,17 @@ constexpr Refusal kRefusals[] = {
     {"share --trace {trace} --run", "beside --trace"},
     {"share --trace {trace} --baselines", "beside --trace"},
 };
+
+// The rules looked at the last element of a list alone.
+TEST(OptionsTest, OfAListAnyElementCounts) {
+  const Workshop workshop;
+  for (const char* strategies : {"spmd,dp", "dp,spmd"}) {
+    const Ran ran = workshop.RunIn(workshop.Filled(
+        "compare --model tiny-mlp --cluster {m4} --batch 32 --search fold --strategies " +
+        std::string(strategies)));
+    EXPECT_EQ(ran.exit_code, 0) << strategies << "\n" << ran.err;
+  }
+}
 
 TEST(OptionsTest, WhatWouldHaveNoEffectIsRefused) {
   const Workshop workshop;

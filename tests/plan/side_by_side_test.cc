@@ -119,7 +119,8 @@ StageDecision RandomDecision(const Planning& planning, std::mt19937& random) {
 // Best keeps what it is given first: a plan of the decision alone.
 double SimulatedSeconds(const Planning& planning, const StageDecision& decision) {
   Best best(planning);
-  Attempts attempts(planning, "any", best);
+  const LayerTable table(planning);
+  Attempts attempts(table, "any", best);
   bool added = false;
   const Status ran = attempts.Run([&](int64_t) {
     if (!std::exchange(added, true)) attempts.Add(decision, "early-backward", 1);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "choose/planners.h"
 #include "cluster/cluster_toml.h"
+#include "program/plan/certificate_json.h"
 #include "program/text/program_text.h"
 #include "share/jobs.h"
 #include "share/planned_job.h"
@@ -51,6 +52,7 @@ constexpr Key kKeys[] = {
     {"clip", "clip = 1.0"},
     {"links", "links = \"channels\""},
     {"versions", "versions = \"vertical\""},
+    {"search", "search = \"fold\""},
     {"sync", "sync = \"ps\""},
     {"compress", "compress = \"fp16\""},
     {"profile_batch", "profile_batch = 4"},
@@ -83,7 +85,8 @@ Result<std::string> Outcome(const std::string& text, const Cluster& cluster) {
   const JobSpec& spec = job.spec;
   return PrintProgram(job.program) + std::to_string(job.times.alone().value) + job.plan.links +
          std::to_string(spec.steps) + " " + std::to_string(spec.weight) + " " +
-         std::to_string(spec.priority) + " " + std::to_string(spec.tolerated_slowdown.value_or(0));
+         std::to_string(spec.priority) + " " + std::to_string(spec.tolerated_slowdown.value_or(0)) +
+         CertificateToJson(job.plan.search.certificate).dump();
 }
 
 TEST(JobKeys, EachDoesSomethingOrIsRefused) {

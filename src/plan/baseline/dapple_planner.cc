@@ -83,13 +83,14 @@ bool Alike(const CutStates& a, const CutStates& b) {
 
 }  // namespace
 
-Status TryDapple(const Planning& planning, const std::string& strategy, Best& best) {
+Status TryDapple(const LayerTable& table, const std::string& strategy, Best& best) {
+  const Planning& planning = table.planning();
   DappleInput input{nullptr, {}, NetworkOf(planning), nullptr};
   for (const Node& node : planning.cluster->nodes()) {
     input.nodes.push_back(static_cast<int>(node.devices.size()));
   }
   const int64_t batch = planning.options.batch;
-  Attempts attempts(planning, strategy, best);
+  Attempts attempts(table, strategy, best);
   // By the samples that a device gets of a microbatch: what the search decides does not depend on
   // their number but through these.
   std::map<int64_t, CutStates> states;
@@ -99,7 +100,7 @@ Status TryDapple(const Planning& planning, const std::string& strategy, Best& be
     const auto [found, is_new] = decisions.try_emplace(rows);
     if (is_new) {
       const double scale = static_cast<double>(batch) / static_cast<double>(rows);
-      input.states = &states.emplace(rows, ChainStates(planning, rows, scale, 1)).first->second;
+      input.states = &states.emplace(rows, ChainStates(table, rows, scale, 1)).first->second;
       int64_t like = rows;
       for (const auto& [other, unused] : straight) {
         if (Alike(states.at(other), *input.states)) like = other;
@@ -134,7 +135,7 @@ Status TryDapple(const Planning& planning, const std::string& strategy, Best& be
 
 Result<Plan> PlanDapple(const Planning& planning) {
   Best best(planning);
-  HEDDLE_RETURN_IF_ERROR(TryDapple(planning, "dapple", best));
+  HEDDLE_RETURN_IF_ERROR(TryDapple(LayerTable(planning), "dapple", best));
   return std::move(best).Take();
 }
 

@@ -23,7 +23,7 @@ DappleDecision OneStage(const DappleInput& input, int groups) {
           1,     input.states->back().seconds / devices,   0};
 }
 
-// Every cut, every number of devices, every placement.
+// Every cut, every number of devices, every placement; the same decision, changed.
 template <class Visit>
 void ForEachTwoStages(const DappleInput& input, const Visit& visit) {
   const CutStates& states = *input.states;
@@ -32,12 +32,14 @@ void ForEachTwoStages(const DappleInput& input, const Visit& visit) {
   for (int first = 1; first < devices; ++first) {
     for (const NodeCounts& a : PlaceNext(input.nodes, none, first)) {
       for (const NodeCounts& b : PlaceNext(input.nodes, a, devices - first)) {
+        DappleDecision decision{"two", {{0, 0, a}, {0, states.size(), b}}, 1, 1, 0, 0};
         for (int cut = 1; cut < states.size(); ++cut) {
-          const double pivot =
+          decision.stages[0].end = decision.stages[1].begin = cut;
+          decision.pivot =
               std::max({states.Seconds(0, cut) / first,
                         states.Seconds(cut, states.size()) / (devices - first),
                         DappleTransfer(input.network, a, b, states[cut - 1].crossing_bytes)});
-          visit(DappleDecision{"two", {{0, cut, a}, {cut, states.size(), b}}, 1, 1, pivot, 0});
+          visit(decision);
         }
       }
     }
@@ -115,9 +117,9 @@ std::vector<DappleDecision> SearchDapple(const DappleInput& input, int64_t batch
     if (auto straight = Straight(input, stages)) add(*std::move(straight));
   }
   DappleDecision two;
-  ForEachTwoStages(input, [&](DappleDecision decision) {
+  ForEachTwoStages(input, [&](DappleDecision& decision) {
     estimate(decision);
-    if (decision.speedup > two.speedup) two = std::move(decision);
+    if (decision.speedup > two.speedup) two = decision;
   });
   if (two.speedup > 0) found.push_back(std::move(two));
   std::stable_sort(

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "plan/pipeline/layer_table.h"
 #include "plan/planning.h"
 
 namespace heddle {
@@ -21,8 +22,8 @@ Result<Plan> PlanDapple(const Planning& planning);
 Result<Plan> PlanHetPipe(const Planning& planning);
 
 // The same as candidates: afterwards the best is no slower than the plan of the above would be.
-Status TryPipeDream(const Planning& planning, const std::string& strategy, Best& best);
-Status TryDapple(const Planning& planning, const std::string& strategy, Best& best);
-Status TryHetPipe(const Planning& planning, const std::string& strategy, Best& best);
+Status TryPipeDream(const LayerTable& table, const std::string& strategy, Best& best);
+Status TryDapple(const LayerTable& table, const std::string& strategy, Best& best);
+Status TryHetPipe(const LayerTable& table, const std::string& strategy, Best& best);
 
 }  // namespace heddle

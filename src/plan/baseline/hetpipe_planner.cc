@@ -32,6 +32,10 @@ std::set<int> WorkerCounts(const Cluster& cluster) {
   return counts;
 }
 
+double BandwidthBetween(const Planning& planning, int a, int b) {
+  return planning.cluster->RouteBetween(DeviceId{a}, DeviceId{b}).bandwidth.value;
+}
+
 // Costs of a microbatch of `rows` samples on a worker's devices.
 WorkerCosts CostsOf(const Planning& planning, const LayerSeconds& seconds, int64_t rows,
                     const VirtualWorker& worker) {
@@ -41,10 +45,7 @@ WorkerCosts CostsOf(const Planning& planning, const LayerSeconds& seconds, int64
     std::vector<double> stage;
     for (int l = 0; l < planning.chain.size(); ++l) stage.push_back(seconds.Of(type, l, l));
     costs.seconds.push_back(std::move(stage));
-    if (s == 0) continue;
-    costs.bandwidth.push_back(
-        planning.cluster->RouteBetween(DeviceId{worker[s - 1]}, DeviceId{worker[s]})
-            .bandwidth.value);
+    if (s > 0) costs.bandwidth.push_back(BandwidthBetween(planning, worker[s - 1], worker[s]));
   }
   for (const Cut& cut : planning.chain.cuts) {
     costs.forward_bytes.push_back(static_cast<double>((cut.forward_bytes * rows).value));
@@ -58,19 +59,33 @@ struct Candidate {
   double estimate = 0;  // of the slowest worker: its slowest stage for every microbatch, and fill
 };
 
-// Workers of the same devices with the same links between them have the same partition.
-using Partitions =
-    std::map<std::pair<std::vector<int>, std::vector<double>>, std::vector<LayerRun>>;
+struct WorkerPartition {
+  std::vector<LayerRun> runs;
+  double slowest = 0;  // seconds of a stage for a microbatch
+};
 
-const std::vector<LayerRun>& PartitionOf(const Planning& planning, const VirtualWorker& worker,
-                                         const WorkerCosts& costs, Partitions& known) {
+// Workers of the same devices with the same links between them have the same partition.
+using Partitions = std::map<std::pair<std::vector<int>, std::vector<double>>, WorkerPartition>;
+
+const WorkerPartition& PartitionOf(const Planning& planning, const LayerSeconds& seconds,
+                                   int64_t rows, const VirtualWorker& worker, Partitions& known) {
   std::vector<int> types;
-  for (const int device : worker) {
-    types.push_back(planning.cluster->device(DeviceId{device}).type);
+  std::vector<double> links;
+  for (size_t s = 0; s < worker.size(); ++s) {
+    types.push_back(planning.cluster->device(DeviceId{worker[s]}).type);
+    if (s > 0) links.push_back(BandwidthBetween(planning, worker[s - 1], worker[s]));
   }
-  const auto [found, is_new] = known.try_emplace({std::move(types), costs.bandwidth});
-  if (is_new) found->second = PartitionWorker(costs);
-  return found->second;
+  const auto [found, is_new] = known.try_emplace({std::move(types), std::move(links)});
+  WorkerPartition& partition = found->second;
+  if (!is_new) return partition;
+  const WorkerCosts costs = CostsOf(planning, seconds, rows, worker);
+  partition.runs = PartitionWorker(costs);
+  for (size_t s = 0; s < partition.runs.size(); ++s) {
+    const auto [first, last] = partition.runs[s];
+    partition.slowest =
+        std::max(partition.slowest, WorkerStageSeconds(costs, static_cast<int>(s), first, last));
+  }
+  return partition;
 }
 
 // One pipeline per worker, microbatches dealt in equal numbers. `known`: partitions of as many
@@ -82,15 +97,9 @@ Candidate MakeCandidate(const Planning& planning, const std::vector<VirtualWorke
   const auto all = std::ssize(workers);
   for (size_t w = 0; w < workers.size(); ++w) {
     const VirtualWorker& worker = workers[w];
-    const WorkerCosts costs = CostsOf(planning, seconds, rows, worker);
-    const std::vector<LayerRun>& runs = PartitionOf(planning, worker, costs, known);
+    const auto& [runs, slowest] = PartitionOf(planning, seconds, rows, worker, known);
     std::vector<StageChoice>& stages = candidate.decision.pipelines.emplace_back();
-    double slowest = 0;
-    for (size_t s = 0; s < runs.size(); ++s) {
-      const auto [first, last] = runs[s];
-      stages.push_back({runs[s], {worker[s]}});
-      slowest = std::max(slowest, WorkerStageSeconds(costs, static_cast<int>(s), first, last));
-    }
+    for (size_t s = 0; s < runs.size(); ++s) stages.push_back({runs[s], {worker[s]}});
     const int64_t mine = (microbatches - static_cast<int64_t>(w) + all - 1) / all;
     const double cycles = static_cast<double>(mine) + static_cast<double>(runs.size()) - 1;
     candidate.estimate = std::max(candidate.estimate, cycles * slowest);
@@ -121,10 +130,12 @@ std::vector<std::vector<VirtualWorker>> Allocations(const Planning& planning, in
 
 }  // namespace
 
-Status TryHetPipe(const Planning& planning, const std::string& strategy, Best& best) {
-  Attempts attempts(planning, strategy, best);
+Status TryHetPipe(const LayerTable& table, const std::string& strategy, Best& best) {
+  const Planning& planning = table.planning();
+  Attempts attempts(table, strategy, best);
   const auto propose = [&](int64_t m) {
-    const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / m));
+    const LayerSeconds& seconds =
+        table.SecondsFor(std::max<int64_t>(1, planning.options.batch / m));
     std::map<int64_t, Partitions> partitions;  // by samples of a microbatch
     for (const int workers : WorkerCounts(*planning.cluster)) {
       if (workers > m || planning.options.deadline.passed()) break;
@@ -145,7 +156,7 @@ Status TryHetPipe(const Planning& planning, const std::string& strategy, Best& b
 
 Result<Plan> PlanHetPipe(const Planning& planning) {
   Best best(planning);
-  HEDDLE_RETURN_IF_ERROR(TryHetPipe(planning, "hetpipe", best));
+  HEDDLE_RETURN_IF_ERROR(TryHetPipe(LayerTable(planning), "hetpipe", best));
   return std::move(best).Take();
 }
 

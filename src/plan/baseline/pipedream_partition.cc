@@ -1,12 +1,16 @@
 #include "plan/baseline/pipedream_partition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
 
 namespace heddle {
 namespace {
+
+// Sums of seconds differ by so much with the order in which they are added.
+constexpr double kRounding = 1e-9;
 
 // What a stage costs whatever the number of its replicas.
 struct StageCost {
@@ -28,16 +32,29 @@ struct StageCost {
   double crossing = 0;  // input or output of a stage that is not the first
 };
 
+// What takes longer than the limit is in no best partition. So the stages after state j, which have
+// its rest of the work, need some groups at least, and those up to j can have no more than the
+// others; and they need as many as the fewest with which they were within the limit.
 class Partitioner {
  public:
-  Partitioner(const CutStates& states, int groups, int unit, double bandwidth)
-      : states_(states), groups_(groups), unit_(unit), bandwidth_(bandwidth) {
-    cells_.resize(static_cast<size_t>(states.size() * (groups + 1)));
+  Partitioner(const CutStates& states, int groups, int unit, double bandwidth, double limit)
+      : states_(states),
+        groups_(groups),
+        unit_(unit),
+        bandwidth_(bandwidth),
+        limit_(limit * (1 + kRounding)) {
+    const auto count = static_cast<size_t>(states.size());
+    cells_.resize(count * static_cast<size_t>(groups + 1));
     slowest_from_.resize(static_cast<size_t>(groups + 1));
-    for (int j = 0; j < states.size(); ++j) FillAlone(j);
+    fewest_.resize(count, groups + 1);
+    for (int j = 0; j < states.size(); ++j) {
+      most_.push_back(MostGroups(j));
+      FillAlone(j);
+    }
     for (int j = 0; j < states.size(); ++j) {
       changed_ = true;
       for (const int k : states.Within(j)) FillAfter(k, j);
+      fewest_[static_cast<size_t>(j)] = FewestGroups(j);
     }
   }
 
@@ -67,6 +84,20 @@ class Partitioner {
     return static_cast<size_t>(state * (groups_ + 1) + groups);
   }
 
+  // For the stages up to state j, with enough left for the others.
+  int MostGroups(int j) const {
+    const double rest = states_.back().seconds - states_[j].seconds;
+    const double need = rest / (limit_ * unit_) * (1 - kRounding);
+    return groups_ - static_cast<int>(std::min<double>(groups_, std::ceil(need)));
+  }
+
+  int FewestGroups(int j) const {
+    for (int m = 1; m <= groups_; ++m) {
+      if (cells_[At(j, m)].seconds <= limit_) return m;
+    }
+    return groups_ + 1;
+  }
+
   void FillAlone(int j) {
     const StageCost whole(states_, 0, j + 1);
     for (int m = 1; m <= groups_; ++m) {
@@ -77,11 +108,14 @@ class Partitioner {
   // The last stage is what state j has beyond state k, on r groups. It is of no use to those that
   // are as fast without.
   void FillAfter(int k, int j) {
+    const int before = fewest_[static_cast<size_t>(k)], most = most_[static_cast<size_t>(j)];
+    if (before >= most) return;
     if (changed_) FindSlowest(j);
     const StageCost stage(states_, k + 1, j + 1);
-    for (int r = 1; r < groups_; ++r) {
+    for (int r = 1; r + before <= most; ++r) {
       const double last = stage.Seconds(r * unit_, bandwidth_);
-      for (int m = r + 1; m <= groups_ && last < slowest_from_[static_cast<size_t>(m)]; ++m) {
+      if (last > limit_) continue;
+      for (int m = r + before; m <= most && last < slowest_from_[static_cast<size_t>(m)]; ++m) {
         const double seconds = std::max(cells_[At(k, m - r)].seconds, last);
         Cell& cell = cells_[At(j, m)];
         if (seconds >= cell.seconds) continue;
@@ -93,7 +127,7 @@ class Partitioner {
 
   void FindSlowest(int j) {
     double slowest = 0;
-    for (int m = groups_; m >= 1; --m) {
+    for (int m = most_[static_cast<size_t>(j)]; m >= 1; --m) {
       slowest = std::max(slowest, cells_[At(j, m)].seconds);
       slowest_from_[static_cast<size_t>(m)] = slowest;
     }
@@ -104,7 +138,9 @@ class Partitioner {
   int groups_;
   int unit_;
   double bandwidth_;
+  double limit_;
   std::vector<Cell> cells_;
+  std::vector<int> fewest_, most_;  // groups of the stages up to a state
   // Of the state at hand, by number of groups: with so many or more.
   std::vector<double> slowest_from_;
   bool changed_ = true;  // since they were found
@@ -113,10 +149,10 @@ class Partitioner {
 }  // namespace
 
 PipeDreamPartition PartitionPipeDream(const CutStates& states, int devices, double bandwidth,
-                                      int unit) {
+                                      int unit, double limit) {
   HEDDLE_CHECK(states.size() >= 1 && bandwidth > 0);
   HEDDLE_CHECK(unit >= 1 && devices >= unit && devices % unit == 0);
-  return Partitioner(states, devices / unit, unit, bandwidth).Take();
+  return Partitioner(states, devices / unit, unit, bandwidth, limit).Take();
 }
 
 double PipeDreamSeconds(const CutStates& states, const std::vector<PipeDreamStage>& stages,

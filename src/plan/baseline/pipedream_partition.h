@@ -17,6 +17,7 @@
 //   - stages may be replicated (it is not a straight pipeline), and memory is no constraint.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "plan/baseline/cut_states.h"
@@ -36,10 +37,13 @@ struct PipeDreamPartition {
   std::vector<PipeDreamStage> stages;
 };
 
-// With `unit` > 1 only whole groups of so many devices are given to a stage.
-// REQUIRES: states.size() >= 1, devices >= 1, devices a multiple of unit, bandwidth > 0.
+// With `unit` > 1 only whole groups of so many devices are given to a stage. A time that some
+// partition is known to reach as `limit` changes nothing but how soon the best is found.
+// REQUIRES: states.size() >= 1, devices >= 1, devices a multiple of unit, bandwidth > 0; some
+// partition takes `limit` or less.
 PipeDreamPartition PartitionPipeDream(const CutStates& states, int devices, double bandwidth,
-                                      int unit = 1);
+                                      int unit = 1,
+                                      double limit = std::numeric_limits<double>::infinity());
 
 // The time of given stages under the same formula, for tests and explanations.
 double PipeDreamSeconds(const CutStates& states, const std::vector<PipeDreamStage>& stages,

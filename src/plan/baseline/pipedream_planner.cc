@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "plan/baseline/earlier_systems.h"
@@ -37,22 +38,33 @@ StageDecision DecisionOf(const PipeDreamPartition& partition, int64_t microbatch
 
 }  // namespace
 
-Status TryPipeDream(const Planning& planning, const std::string& strategy, Best& best) {
+Status TryPipeDream(const LayerTable& table, const std::string& strategy, Best& best) {
+  const Planning& planning = table.planning();
   const int all = planning.cluster->device_count();
   const int unit = (all + kMostGroups - 1) / kMostGroups;
   const int devices = all / unit * unit;
-  Attempts attempts(planning, strategy, best);
+  Attempts attempts(table, strategy, best);
   if (unit > 1 && best.tried() == 0) {
     best.Note(fmt::format("stages get devices in groups of {}; {} of {} used", unit, devices, all));
   }
+  // The stages of one search are near the best of the next one, too.
+  std::vector<std::vector<PipeDreamStage>> found = {{{0, planning.chain.size(), devices}}};
   const auto propose = [&](int64_t m) {
     const int64_t rows = std::max<int64_t>(1, planning.options.batch / m);
     // The optimizer pays for a sum of gradients with every minibatch. Run with a flush there is
     // one for all m, so both are tried: as its authors count, and what a user of it would give it.
     for (const double sums : {1.0, 1.0 / static_cast<double>(m)}) {
-      const CutStates states = ChainStates(planning, rows, 1, sums);
+      const CutStates states = ChainStates(table, rows, 1, sums);
       for (const double bandwidth : Bandwidths(*planning.cluster)) {
-        const PipeDreamPartition partition = PartitionPipeDream(states, devices, bandwidth, unit);
+        double limit = std::numeric_limits<double>::infinity();
+        for (const std::vector<PipeDreamStage>& stages : found) {
+          limit = std::min(limit, PipeDreamSeconds(states, stages, bandwidth));
+        }
+        const PipeDreamPartition partition =
+            PartitionPipeDream(states, devices, bandwidth, unit, limit);
+        if (std::find(found.begin(), found.end(), partition.stages) == found.end()) {
+          found.push_back(partition.stages);
+        }
         const double cycles =
             static_cast<double>(m) + static_cast<double>(partition.stages.size()) - 1;
         attempts.Add(DecisionOf(partition, m), "1f1b", cycles * partition.seconds);
@@ -64,7 +76,7 @@ Status TryPipeDream(const Planning& planning, const std::string& strategy, Best&
 
 Result<Plan> PlanPipeDream(const Planning& planning) {
   Best best(planning);
-  HEDDLE_RETURN_IF_ERROR(TryPipeDream(planning, "pipedream", best));
+  HEDDLE_RETURN_IF_ERROR(TryPipeDream(LayerTable(planning), "pipedream", best));
   return std::move(best).Take();
 }
 

@@ -12,15 +12,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// How many microbatches of a pipeline have so many samples; two sizes at most.
-std::map<int64_t, int64_t> SizesOf(const Planning& planning, const StageDecision& decision,
-                                   size_t pipeline) {
-  const std::vector<int64_t> rows = MicrobatchRows(planning.options.batch, decision.microbatches);
-  std::map<int64_t, int64_t> sizes;
-  for (size_t m = pipeline; m < rows.size(); m += decision.pipelines.size()) ++sizes[rows[m]];
-  return sizes;
-}
-
 // Of one microbatch.
 struct StageSeconds {
   double forward = 0, backward = 0;  // of the fastest member
@@ -60,6 +51,19 @@ GradientBytes GradientGroups(const Planning& planning, const StageDecision& deci
 
 // ---- bounds -------------------------------------------------------------------------------------
 
+const DecisionBound::Sizes& DecisionBound::SizesOf(const StageDecision& decision,
+                                                   size_t pipeline) const {
+  const size_t pipelines = decision.pipelines.size();
+  const auto [known, is_new] = sizes_.try_emplace({decision.microbatches, pipelines});
+  if (is_new) {
+    known->second.resize(pipelines);
+    const int64_t batch = table_.planning().options.batch;
+    const std::vector<int64_t> rows = MicrobatchRows(batch, decision.microbatches);
+    for (size_t m = 0; m < rows.size(); ++m) ++known->second[m % pipelines][rows[m]];
+  }
+  return known->second[pipeline];
+}
+
 double DecisionBound::MessageSeconds(const StageChoice& from, const StageChoice& to, int64_t rows,
                                      double bytes) const {
   const auto senders = std::ssize(from.devices), receivers = std::ssize(to.devices);
@@ -82,7 +86,7 @@ double DecisionBound::MessageSeconds(const StageChoice& from, const StageChoice&
 DecisionBound::Alone DecisionBound::OfPipeline(const StageDecision& decision,
                                                size_t pipeline) const {
   const std::vector<StageChoice>& stages = decision.pipelines[pipeline];
-  const std::map<int64_t, int64_t> sizes = SizesOf(table_.planning(), decision, pipeline);
+  const Sizes& sizes = SizesOf(decision, pipeline);
   const int64_t rows = sizes.begin()->first;
   int64_t microbatches = 0;
   for (const auto& [unused, times] : sizes) microbatches += times;
@@ -136,7 +140,7 @@ void DecisionBound::AddMessages(const StageDecision& decision, size_t pipeline,
     }
   };
   const std::vector<StageChoice>& stages = decision.pipelines[pipeline];
-  for (const auto& [rows, times] : SizesOf(table_.planning(), decision, pipeline)) {
+  for (const auto& [rows, times] : SizesOf(decision, pipeline)) {
     for (size_t s = 0; s + 1 < stages.size(); ++s) {
       const std::vector<int>&from = stages[s].devices, &to = stages[s + 1].devices;
       const std::vector<Range> mine = DivideRows(rows, std::vector<double>(from.size(), 1));

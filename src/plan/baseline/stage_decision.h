@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "plan/gradient_sums.h"
@@ -53,6 +55,9 @@ class DecisionBound {
   double WithWires(const StageDecision& decision, GradientSums& sums) const;
 
  private:
+  // How many microbatches of a pipeline have so many samples; two sizes at most.
+  using Sizes = std::map<int64_t, int64_t>;
+  const Sizes& SizesOf(const StageDecision& decision, size_t pipeline) const;
   // Of a pipeline, as far as others are not concerned.
   struct Alone {
     double seconds = 0;
@@ -66,6 +71,7 @@ class DecisionBound {
                    std::vector<double>& wires) const;
 
   const LayerTable& table_;
+  mutable std::map<std::pair<int64_t, size_t>, std::vector<Sizes>> sizes_;  // those asked for
 };
 
 }  // namespace heddle

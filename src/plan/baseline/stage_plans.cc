@@ -41,9 +41,9 @@ WorkOrder EarlyBackwardOrder(const std::vector<int32_t>& microbatches, size_t wa
 
 }  // namespace
 
-CutStates ChainStates(const Planning& planning, int64_t rows, double scale,
-                      double parameter_scale) {
-  const LayerSeconds seconds(planning, rows);
+CutStates ChainStates(const LayerTable& table, int64_t rows, double scale, double parameter_scale) {
+  const Planning& planning = table.planning();
+  const LayerSeconds& seconds = table.SecondsFor(rows);
   const std::vector<Device>& devices = planning.cluster->devices();
   std::vector<double> weight(planning.cluster->types().size(), 0);
   for (const Device& device : devices) {
@@ -109,7 +109,9 @@ int64_t DevicesOf(const StageDecision& decision) {
 
 Plan Attempts::PlanOf(const Attempt& attempt) const {
   const StageDecision& decision = attempt.decision;
-  Plan plan = planning_.Blank(strategy_, attempt.order);
+  Plan plan = table_.blank();
+  plan.strategy = strategy_;
+  plan.order_name = attempt.order;
   plan.microbatches = decision.microbatches;
   const size_t pipelines = decision.pipelines.size();
   for (size_t p = 0; p < pipelines; ++p) {
@@ -127,6 +129,8 @@ void Attempts::Add(StageDecision decision, const std::string& order, double esti
   Attempt attempt{std::move(decision), order, estimate, 0};
   attempt.bound = bound_.Of(attempt.decision);
   if (attempt.bound < best_.seconds()) attempt.bound = bound_.WithWires(attempt.decision, sums_);
+  double& least = bounds_.try_emplace(attempt.decision.microbatches, attempt.bound).first->second;
+  least = std::min(least, attempt.bound);
   attempts_.push_back(std::move(attempt));
 }
 
@@ -222,6 +226,27 @@ Status Attempts::SimulateLeastFirst(std::vector<Attempt> attempts) {
   return Ok();
 }
 
+// Where somebody else leads: the numbers of microbatches with which these might come near him; in
+// the first round all, since bounds do not tell which would have been the best. Where there is much
+// to simulate, none.
+std::vector<int64_t> Attempts::Promising(int round) const {
+  constexpr size_t kCounts = 2;
+  constexpr double kNear = 1.1;
+  constexpr int64_t kLittle = 2048;
+  const int64_t most = planning_.options.batch * planning_.cluster->device_count();
+  if (!std::isfinite(best_.seconds()) || most > kLittle) return {};
+  std::vector<std::pair<double, int64_t>> counts;
+  for (const auto& [count, bound] : bounds_) {
+    if (bound < kNear * best_.seconds()) counts.emplace_back(bound, count);
+  }
+  std::sort(counts.begin(), counts.end());
+  std::vector<int64_t> promising;
+  for (const auto& [unused, count] : counts) {
+    if (round == 0 || promising.size() < kCounts) promising.push_back(count);
+  }
+  return promising;
+}
+
 Status Attempts::Run(const Proposer& propose) {
   const auto late = [&] { return planning_.options.deadline.passed(); };
   for (const int64_t m : MicrobatchCounts(planning_)) {
@@ -229,11 +254,12 @@ Status Attempts::Run(const Proposer& propose) {
     propose(m);
   }
   HEDDLE_RETURN_IF_ERROR(Simulate());
-  // Where somebody else leads, so do the numbers of microbatches near his: they have been searched.
-  const bool leads = best_.seconds() < others_;
-  for (int round = 0; leads && round < kRefinements && !late(); ++round) {
-    for (const int64_t m : CountsNear(planning_, best_.microbatches(), round)) {
-      if (!late()) propose(m);
+  for (int round = 0; round < kRefinements; ++round) {
+    const bool leads = best_.seconds() < others_;
+    for (const int64_t count : leads ? std::vector{best_.microbatches()} : Promising(round)) {
+      for (const int64_t m : CountsNear(planning_, count, round)) {
+        if (!late()) propose(m);
+      }
     }
     HEDDLE_RETURN_IF_ERROR(Simulate());
   }

@@ -15,6 +15,7 @@
 #include "plan/order/best_order.h"
 #include "plan/pipeline/candidate.h"
 #include "plan/pipeline/device_order.h"
+#include "program/plan/row_shares.h"
 
 namespace heddle {
 namespace {
@@ -159,25 +160,71 @@ class SideBySide {
     return options;
   }
 
-  // The best partition of the group for so many of all microbatches; nothing where none fits.
-  const std::optional<Candidate>& PipelineFor(const Group& group, int64_t mine, int64_t all) {
-    const auto [known, is_new] = known_.try_emplace({group, mine, all});
-    if (!is_new) return known->second;
+  // A partition of a group, and whether its stages take the devices backwards.
+  struct Cut {
+    Partition partition;
+    bool reversed = false;
+  };
+
+  std::shared_ptr<const StageCosts> CostsOf(const Group& group, bool reversed, int64_t mine,
+                                            int64_t all) {
+    Group order = group;
+    if (reversed) std::reverse(order.begin(), order.end());
+    return std::make_shared<StageCosts>(table_, LineOf(order), mine, 1.0, all);
+  }
+
+  std::optional<Cut> BestCut(const Group& group, int64_t mine, int64_t all) {
+    std::optional<Cut> best;
+    double least = kInfinity;
     for (const bool reversed : {false, true}) {
-      Group order = group;
-      if (reversed) std::reverse(order.begin(), order.end());
-      const auto line = LineOf(order);
-      const auto costs = std::make_shared<StageCosts>(table_, line, mine, 1.0, all);
+      const auto costs = CostsOf(group, reversed, mine, all);
       for (const auto& partitions : FindPartitions(*costs, OptionsFor(group))) {
         for (const Partition& partition : partitions) {
-          Candidate candidate = StraightCandidate(costs, partition);
-          const bool better = !known->second || candidate.estimate < known->second->estimate;
-          if (better) known->second = std::move(candidate);
+          const double estimate = StraightCandidate(costs, partition).estimate;
+          if (estimate >= least) continue;
+          least = estimate;
+          best = Cut{partition, reversed};
         }
       }
       if (group.size() == 1) break;
     }
+    return best;
+  }
+
+  // The best partition of the group for so many of all microbatches; nothing where none fits. It
+  // is the same for groups that are alike.
+  const std::optional<Candidate>& PipelineFor(const Group& group, int64_t mine, int64_t all) {
+    const auto [known, is_new] = known_.try_emplace({group, mine, all});
+    if (!is_new) return known->second;
+    const auto [cut, cut_is_new] = cuts_.try_emplace({KindOf(group), mine, all});
+    if (cut_is_new) cut->second = BestCut(group, mine, all);
+    if (cut->second) {
+      const auto& [partition, reversed] = *cut->second;
+      known->second = StraightCandidate(CostsOf(group, reversed, mine, all), partition);
+    }
     return known->second;
+  }
+
+  // Groups of a kind have the same types of devices, in the same order, and the same routes between
+  // them, over wires that are shared in the same way.
+  int KindOf(const Group& group) {
+    std::vector<double> look;
+    std::map<WireId, double> wires;  // by number in the order of their first use
+    for (const int a : group) {
+      look.push_back(planning_.cluster->device(DeviceId{a}).type);
+      for (const int b : group) {
+        if (a == b) continue;
+        const Route& route = planning_.cluster->RouteBetween(DeviceId{a}, DeviceId{b});
+        look.insert(look.end(), {route.latency.value, route.bandwidth.value});
+        for (const WireId wire : route.wires) {
+          const auto number = static_cast<double>(wires.size());
+          look.push_back(wires.try_emplace(wire, number).first->second);
+          const auto w = static_cast<size_t>(wire.value);
+          look.push_back(planning_.cluster->wires()[w].bandwidth.value);
+        }
+      }
+    }
+    return kinds_.try_emplace(std::move(look), static_cast<int>(kinds_.size())).first->second;
   }
 
   std::shared_ptr<const DeviceLine> LineOf(const Group& order) {
@@ -232,8 +279,73 @@ class SideBySide {
     }
     const bool alike = !seen_.emplace(proposal.dealt, grouping).second;
     if (alike || proposal.bound >= best_.seconds()) return;
+    proposal.bound = std::max(proposal.bound, BusiestWire(proposal));
+    if (proposal.bound >= best_.seconds()) return;
     proposal.estimate += SumSeconds(grouping);
     proposals_.push_back(std::move(proposal));
+  }
+
+  // Who sums what, and how.
+  struct Gradients {
+    GradientBytes groups;
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
+  };
+  Gradients GradientsOf(const Proposal& proposal) {
+    std::vector<std::vector<DeviceId>> holders(static_cast<size_t>(table_.layers()));
+    for (const Candidate& pipeline : proposal.pipelines) {
+      for (const PartitionStage& chunk : pipeline.chunks) {
+        const std::vector<DeviceId> devices = pipeline.costs->line().DevicesOf({chunk.devices});
+        for (int l = chunk.first; l < chunk.end; ++l) {
+          std::vector<DeviceId>& all = holders[static_cast<size_t>(l)];
+          all.insert(all.end(), devices.begin(), devices.end());
+        }
+      }
+    }
+    Gradients gradients{GradientGroups(planning_, holders), {}};
+    gradients.algorithm = sums_.Choose(gradients.groups);
+    return gradients;
+  }
+
+  // Seconds in which the wire that has most to carry does so: messages of all microbatches and
+  // sums of gradients, of all pipelines.
+  double BusiestWire(const Proposal& proposal) {
+    if (planning_.options.links == LinkModel::kChannels) return 0;
+    const Gradients gradients = GradientsOf(proposal);
+    const std::vector<Wire>& wires = planning_.cluster->wires();
+    std::vector<double> seconds(wires.size(), 0);
+    const std::vector<int64_t> rows =
+        MicrobatchRows(planning_.options.batch, proposal.microbatches);
+    for (size_t g = 0; g < proposal.pipelines.size(); ++g) {
+      const Candidate& pipeline = proposal.pipelines[g];
+      const StageCosts& costs = *pipeline.costs;
+      double samples = 0;
+      for (const int32_t m : proposal.dealt[g]) {
+        samples += static_cast<double>(rows[static_cast<size_t>(m)]);
+      }
+      const std::vector<PartitionStage>& chunks = pipeline.chunks;
+      for (size_t k = 1; k < chunks.size(); ++k) {
+        const PartitionStage &from = chunks[k - 1], &to = chunks[k];
+        const ChannelWires channel = costs.line().WiresBetween(
+            from.devices, costs.RowsOf(from.first, from.end, from.devices), to.devices,
+            costs.RowsOf(to.first, to.end, to.devices));
+        const auto put = [&](const std::vector<WireSeconds>& loads, double bytes) {
+          for (const WireSeconds& load : loads) {
+            seconds[static_cast<size_t>(load.wire.value)] += load.per_byte * bytes * samples;
+          }
+        };
+        put(channel.forward, table_.ForwardBytes(to.first));
+        put(channel.backward, table_.BackwardBytes(to.first));
+      }
+    }
+    const bool summed = planning_.options.sync == GradientSync::kAllReduce;
+    for (const auto& [group, bytes] : summed ? gradients.groups : GradientBytes{}) {
+      const double buckets = bytes / static_cast<double>(Plan{}.bucket.value);
+      for (const WireLoad& load : sums_.OfBucket(group, gradients.algorithm).loads) {
+        const auto w = static_cast<size_t>(load.wire.value);
+        seconds[w] += buckets * load.bytes / wires[w].bandwidth.value;
+      }
+    }
+    return *std::max_element(seconds.begin(), seconds.end());
   }
 
   Result<std::vector<Plan>> PlansOf(const Proposal& proposal) {
@@ -243,7 +355,8 @@ class SideBySide {
     options.bound = false;
     std::vector<Plan> plans;
     for (const bool split : {true, false}) {
-      Plan plan = planning_.Blank(strategy_, "");
+      Plan plan = table_.blank();
+      plan.strategy = strategy_;
       plan.microbatches = proposal.microbatches;
       std::set<std::string> names;
       std::vector<std::vector<DeviceId>> holders(static_cast<size_t>(table_.layers()));
@@ -305,6 +418,8 @@ class SideBySide {
   Best& best_;
   GradientSums sums_;
   std::map<Group, std::shared_ptr<const DeviceLine>> lines_;
+  std::map<std::vector<double>, int> kinds_;
+  std::map<std::tuple<int, int64_t, int64_t>, std::optional<Cut>> cuts_;  // by kind
   std::map<std::tuple<Group, int64_t, int64_t>, std::optional<Candidate>> known_;
   std::set<std::pair<std::vector<std::vector<int32_t>>, Grouping>> seen_;
   std::vector<Proposal> proposals_;

@@ -301,7 +301,7 @@ class Search {
     for (const OtherPlans& other : others) {
       if (late()) break;
       const double before = best_.seconds();
-      HEDDLE_RETURN_IF_ERROR(other.attempt(planning_, kStrategy, best_));
+      HEDDLE_RETURN_IF_ERROR(other.attempt(table_, kStrategy, best_));
       if (best_.seconds() < before) best_.Note("from " + other.whose + ", which is faster here");
     }
     return Ok();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "plan/pipeline/layer_table.h"
 #include "plan/planning.h"
 
 namespace heddle {
@@ -17,7 +18,7 @@ namespace heddle {
 // to the best so far, as plans of the strategy.
 struct OtherPlans {
   std::string whose;
-  Status (*attempt)(const Planning& planning, const std::string& strategy, Best& best);
+  Status (*attempt)(const LayerTable& table, const std::string& strategy, Best& best);
 };
 
 Result<Plan> PlanPipeline(const Planning& planning);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json_field.h"
 #include "model/zoo.h"
+#include "program/plan/certificate_json.h"
 #include "program/plan/plan.h"
 #include "program/plan/spmd_json.h"
 
@@ -251,12 +252,8 @@ Json PlanToJson(const Plan& plan) {
                               {"capacity_bytes", memory.capacity_bytes}});
   }
   json["search"] = {{"candidates", plan.search.candidates}, {"notes", plan.search.notes}};
-  if (const auto& certificate = plan.search.certificate) {
-    json["search"]["certificate"] = {{"search", certificate->search},
-                                     {"cost_seconds", certificate->cost_seconds},
-                                     {"lower_bound_seconds", certificate->bound_seconds},
-                                     {"certified_gap", certificate->gap()},
-                                     {"expanded_states", certificate->expanded}};
+  if (plan.search.certificate) {
+    json["search"]["certificate"] = CertificateToJson(plan.search.certificate);
   }
   for (const TriedPlan& tried : plan.search.tried) {
     json["search"]["tried"].push_back({{"how", tried.how},

@@ -197,6 +197,13 @@ RC_GTEST_PROP(PipeDreamTest, EqualsEnumeration, ()) {
   int used = 0;
   for (const PipeDreamStage& stage : found.stages) used += stage.replicas;
   RC_ASSERT(used == devices);
+  // A time that is reached, be it the best or not, changes nothing.
+  for (const double slack : {1.0, 1.1, 2.0}) {
+    const PipeDreamPartition again =
+        PartitionPipeDream(states, devices, bandwidth, /*unit=*/1, slack * found.seconds);
+    RC_ASSERT(again.seconds == found.seconds);
+    RC_ASSERT(again.stages == found.stages);
+  }
 }
 
 }  // namespace
