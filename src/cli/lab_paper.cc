@@ -65,7 +65,7 @@ const std::vector<Paper>& Papers() {
         {"--stages", "4"},
         {"--methods", "pd,local"},
         {"--seeds", "10"},
-        {"--tune-seeds", "3"},
+        {"--tune-seeds", "2"},
         {"--powers-of-two", "true"},
         {"--step-sizes", "6"},
         {"--refine", "0"},
