@@ -74,6 +74,18 @@ std::string FewRounds(const RaceOptions& options, const Race& race) {
       worst->rounds, worst->method, worst->stages, options.trial.ticks, kFewRounds);
 }
 
+// Without noise, with one start, one order of rows and the same data a seed changes nothing.
+std::string SameSeeds(const Race& race) {
+  const bool same =
+      std::all_of(race.entries.begin(), race.entries.end(), [](const RaceEntry& entry) {
+        const std::vector<double>& left = entry.left;
+        return left.size() > 1 && std::equal(left.begin() + 1, left.end(), left.begin());
+      });
+  if (!same) return "";
+  return "warning: every seed made the same run, so there is one run and no verdict: give --noise, "
+         "--start normal, --order shuffled or --fresh-data";
+}
+
 constexpr std::string_view kPlanPrefix = "plan:";
 
 bool OnPlan(const Flags& flags) { return flags.objective.starts_with(kPlanPrefix); }
@@ -191,8 +203,8 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   terminal.EndProgress();
   HEDDLE_ASSIGN(const RunRaceResult result, std::move(ran));
   const auto& [subject, race] = result;
-  if (const std::string few = FewRounds(options, race); !few.empty()) {
-    fmt::print(stderr, "{}", Wrapped(few, terminal.width));
+  for (const std::string& warning : {FewRounds(options, race), SameSeeds(race)}) {
+    if (!warning.empty()) fmt::print(stderr, "{}", Wrapped(warning, terminal.width));
   }
   if (!flags.plot.empty()) {
     const LineChart chart = RaceChart(subject, options, race);

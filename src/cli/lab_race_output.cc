@@ -109,7 +109,8 @@ std::string LegendOf(const RaceSubject& subject, const RaceOptions& options) {
       subject.has_constants ? "what is left above the lowest loss" : "the loss";
   const std::string grid = options.powers_of_two ? "a factor 2" : "a factor √2";
   const std::string tuned = options.tune_seeds > 0
-                                ? fmt::format(", chosen on {} other seeds", options.tune_seeds)
+                                ? fmt::format(", chosen on {} other seed{}", options.tune_seeds,
+                                              options.tune_seeds == 1 ? "" : "s")
                                 : ", chosen on the same seeds";
   std::string text = fmt::format(
       "\nEach method at its best step size, from {} {} apart, more beyond an edge, then {} "

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/check.h"
 
@@ -21,18 +22,20 @@ std::optional<Paired> ComparePaired(std::span<const double> first, std::span<con
                                     double least) {
   HEDDLE_CHECK(first.size() == second.size() && first.size() >= 2);
   std::vector<double> logarithms;
+  std::set<std::pair<double, double>> different;
   for (size_t k = 0; k < first.size(); ++k) {
     const bool usable = first[k] > least && second[k] > least && std::isfinite(first[k]) &&
                         std::isfinite(second[k]);
     if (!usable) return std::nullopt;
     logarithms.push_back(std::log(first[k] / second[k]));
+    different.emplace(first[k], second[k]);
   }
   const Interval mean = MeanInterval(logarithms);
   const int freedom = static_cast<int>(logarithms.size()) - 1;
   const double error = (mean.high - mean.mean) / StudentQuantile(freedom);
   Paired paired;
   paired.ratio = {std::exp(mean.mean), std::exp(mean.low), std::exp(mean.high)};
-  paired.seeds = static_cast<int>(logarithms.size());
+  paired.seeds = static_cast<int>(different.size());
   if (error > 0) {
     paired.chance = BeyondStudent(mean.mean / error, freedom);
   } else {

@@ -5,9 +5,9 @@
 //   JudgeAll({*compared, …})[0]                   Standing::kAhead: the first of the two is
 //
 // Seeds share data, start and noise, so each gives one logarithm of a ratio, and those are taken as
-// normal. A verdict takes ten seeds. It is a tie if the interval lies within 5% of 1. Over many
-// comparisons the false ones among those called ahead or behind are held to 5% on average, by the
-// procedure of Benjamini and Hochberg (1995).
+// normal. A verdict takes ten seeds that differ. It is a tie if the interval lies within 5% of 1.
+// Over many comparisons the false ones among those called ahead or behind are held to 5% on
+// average, by the procedure of Benjamini and Hochberg (1995).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ enum class Standing : uint8_t { kAhead, kBehind, kTie, kOpen };
 struct Paired {
   Interval ratio;     // of the first to the second
   double chance = 1;  // of a mean as far from 1 or farther if neither were ahead
-  int seeds = 0;
+  int seeds = 0;      // that gave values of their own: the same run twice is one
 };
 
 // Nothing if a value is not finite or not above `least`. REQUIRES: as many values each, two or

@@ -129,23 +129,20 @@ std::string SummaryOf(const RunResult& result, const Plan& plan) {
 
 }  // namespace
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now()) {}
+ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressLine::Note(const std::string& line) {
   Clear();
   Say("{}\n", line);
 }
 
-void ProgressLine::Step(int64_t step, int64_t steps, double loss) {
-  if (first_ < 0) {
-    first_ = step - 1;
-    start_ = Clock::now();
-  }
+void ProgressLine::Step(int64_t step, int64_t steps, double loss, double seconds) {
+  rate_.Add(seconds);
   const bool last = step == steps;
   const bool due = terminal_ ? Since(shown_) > 0.1 : step % std::max<int64_t>(1, steps / 20) == 0;
   if (!due && !last) return;
   shown_ = Clock::now();
-  const double per_second = static_cast<double>(step - first_ - 1) / Since(start_);
+  const double per_second = rate_.per_second();
   std::string line = fmt::format("step {}/{}  loss {:.5g}", step, steps, loss);
   if (per_second > 0) {
     line += fmt::format("  {:.3g} steps/s  {:.0f} s left", per_second,
@@ -164,8 +161,8 @@ void ProgressLine::Clear() {
 RunFront::RunFront(const Plan& plan, bool as_json)
     : plan_(plan), as_json_(as_json), signal_(&CaughtInterrupt) {
   listener_.note = [this](const std::string& line) { progress_.Note(line); };
-  listener_.step = [this](int64_t step, int64_t steps, double loss, double) {
-    progress_.Step(step, steps, loss);
+  listener_.step = [this](int64_t step, int64_t steps, double loss, double seconds) {
+    progress_.Step(step, steps, loss, seconds);
   };
   listener_.interrupted = [this] { return signal_(); };
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/plan/plan.h"
+#include "run/step_rate.h"
 #include "run/torch/train.h"
 
 namespace heddle {
@@ -18,7 +19,7 @@ class ProgressLine {
   ProgressLine();
 
   void Note(const std::string& line);
-  void Step(int64_t step, int64_t steps, double loss);
+  void Step(int64_t step, int64_t steps, double loss, double seconds);
   void Clear();
 
  private:
@@ -26,8 +27,8 @@ class ProgressLine {
 
   bool terminal_;
   bool open_ = false;  // a line without its end
-  int64_t first_ = -1;
-  Clock::time_point start_, shown_;
+  StepRate rate_;
+  Clock::time_point shown_;
 };
 
 class RunFront {

@@ -203,12 +203,26 @@ TEST(LabTest, PaperSettings) {
   EXPECT_NE(few.err.find("whole rounds of local"), std::string::npos) << few.err;
 }
 
+// Without noise, from zero, over the same rows in the same order: a seed changes nothing.
+TEST(LabTest, SeedsThatChangeNothingGiveNoVerdict) {
+  const std::string race =
+      "lab race --objective chain-rows --dimension 12 --rows 20 --batch 4 --start zero --stages 3 "
+      "--ticks 600 --methods pd,local --seeds 10 --json";
+  const Ran same = RunHeddle(race);
+  ASSERT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_NE(same.err.find("every seed made the same run"), std::string::npos) << same.err;
+  EXPECT_EQ(ParseJson(same.out, "race").value()["rows"][1]["verdict"], "open");
+  const Ran shuffled = RunHeddle(race + " --order shuffled");
+  EXPECT_EQ(shuffled.err.find("every seed"), std::string::npos) << shuffled.err;
+  EXPECT_EQ(ParseJson(shuffled.out, "race").value()["rows"][1]["verdict"], "behind");
+}
+
 // Their language model, smaller: it learns, with step sizes that are powers of two.
 TEST(LabTest, PaperLanguageModel) {
   const Json json = JsonOf(
       "lab race --paper lm --hidden 8 --context 8 --samples 2 --ticks 200 --points 2 --json");
   EXPECT_EQ(json["objective"], "lm");
-  EXPECT_EQ(json["seeds"], 2);
+  EXPECT_EQ(json["seeds"], 10);
   ASSERT_EQ(json["rows"].size(), 2U);
   constexpr double kGuess = 2.996;  // ln 20: the made text has 20 characters
   for (const Json& row : json["rows"]) {

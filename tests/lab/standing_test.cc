@@ -42,6 +42,19 @@ TEST(StandingTest, Verdicts) {
                                           Standing::kOpen, Standing::kOpen, Standing::kOpen}));
 }
 
+// Ten seeds that all make the same run are one run, however far the methods are apart.
+TEST(StandingTest, TheSameRunTenTimesIsNoVerdict) {
+  const std::vector<double> first(10, 3.3), second(10, 1.0);
+  const Paired same = ComparePaired(first, second, 0).value();
+  EXPECT_EQ(same.seeds, 1);
+  EXPECT_EQ(JudgeAll({same})[0], Standing::kOpen);
+  std::vector<double> other = second;
+  for (size_t k = 0; k < other.size(); ++k) other[k] += 0.01 * static_cast<double>(k);
+  EXPECT_EQ(JudgeAll({ComparePaired(first, other, 0)})[0], Standing::kBehind);
+  // A method against itself: the seeds differ.
+  EXPECT_EQ(ComparePaired(other, other, 0)->seeds, 10);
+}
+
 // Where nobody is ahead, few maps of many cells have a verdict at all; without the control most
 // would.
 TEST(StandingTest, FalseVerdictsAreRare) {

@@ -1,9 +1,11 @@
 // heddle run and heddle profile, from the command line.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
@@ -61,6 +63,27 @@ TEST(RunCommandTest, AsynchronousProcessesEqualThreads) {
   EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
   EXPECT_EQ(runs[0]["parameter_hash"], runs[1]["parameter_hash"]);
   EXPECT_LT(runs[0]["loss"].back().get<double>(), runs[0]["loss"].front().get<double>());
+}
+
+// Steps per second follow from what the log says that steps took, however many are reported at
+// once: an asynchronous pipeline does not stop between them.
+TEST(RunCommandTest, StepsPerSecondAreThoseOfTheLog) {
+  const ScratchFolder folder;
+  for (const std::string strategy : {"async", "1f1b"}) {
+    const std::string run = folder / ("run-" + strategy);
+    const Ran ran = RunHeddle("run " + PlanIn(folder, strategy) + " --steps 40 --dir " + run);
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    double seconds = 0;
+    int steps = -1;  // the first is cold
+    std::istringstream log(ReadFile(run + "/log.jsonl").value());
+    for (std::string line; std::getline(log, line);) {
+      const Json entry = ParseJson(line, "log").value();
+      if (entry.contains("seconds") && ++steps > 0) seconds += entry["seconds"].get<double>();
+    }
+    ASSERT_EQ(steps, 39);
+    EXPECT_THAT(ran.err, HasSubstr(fmt::format("  {:.3g} steps/s  0 s left", steps / seconds)))
+        << strategy;
+  }
 }
 
 // Rounds of LocalSGD: the same bits, held-out samples between rounds, and nothing but whole rounds.
