@@ -48,7 +48,10 @@ int32_t Board::CountRunning() const {
       std::count_if(m().job.begin(), m().job.begin() + m().jobs,
                     [](const JobRecord& r) { return r.state == JobState::kRunning; }));
 }
-int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
+int32_t Board::ranks(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).ranks;
+}
 std::vector<pid_t> Board::pids(int32_t j) const {
   const Lock lock(*this);
   std::vector<pid_t> pids;
