@@ -27,7 +27,7 @@ bool IsHabit(const Habit& habit) { return IsTime(habit.expected) && IsTime(habit
 
 bool IsLease(const Lease& lease, int64_t now) {
   return IsIn(lease.since, 0, now + kAhead) && IsIn(lease.time, 0, INT64_MAX / 2) &&
-         IsTime(lease.starved);
+         IsIn(lease.starved, -kLongestTime, kLongestTime);
 }
 
 bool IsThere(const JobRecord& record) { return record.state == JobState::kRunning; }
@@ -119,12 +119,12 @@ Finding LookAtToken(const BoardMemory& m, const Token& t, int64_t now) {
 
 Finding LookAtPlace(const BoardMemory& m, const Place& place, int64_t now) {
   if (!IsIn(place.job, 0, m.jobs - 1)) return "job of a place";
-  if (!IsIn(place.ranks, 0, kMostSharedDevices) || !IsIn(place.done, 0, place.ranks)) {
+  if (!IsIn(place.ranks, 0, kMostSharedDevices) || !IsCount(place.done)) {
     return "ranks of a place";
   }
   if (!IsIn(place.turn, -1, kMostCounted) || !IsLease(place.lease, now)) return "lease of a place";
   const JobRecord& record = m.job[static_cast<size_t>(place.job)];
-  if (!IsThere(record) || place.done == place.ranks) return nullptr;
+  if (!IsThere(record) || place.done >= place.ranks) return nullptr;
   for (int32_t r = 0; r < record.ranks; ++r) {
     if (record.rank[static_cast<size_t>(r)].posted >= place.turn) return nullptr;
   }

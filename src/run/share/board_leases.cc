@@ -20,7 +20,8 @@ double InSeconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) 
 
 // Written without the mutex: as much as can be added up, whatever is there.
 int64_t Starved(const RankRecord& rank) {
-  return std::clamp<int64_t>(rank.starved, 0, kLongestTime / kMostSharedDevices);
+  constexpr int64_t kMost = kLongestTime / kMostSharedDevices;
+  return std::clamp<int64_t>(rank.starved, -kMost, kMost);
 }
 
 int64_t StarvedRanks(const JobRecord& record) {

@@ -32,7 +32,7 @@ int64_t Board::first_turn(int32_t j) const {
 }
 int32_t Board::owner(int32_t device) const {
   const Lock lock(*this);
-  return token(device).owner;
+  return device < m().devices ? token(device).owner : -1;
 }
 bool Board::has_left(int32_t j, int32_t rank) const {
   const Lock lock(*this);
