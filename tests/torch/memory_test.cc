@@ -86,6 +86,19 @@ TEST(MemoryAccountTest, CountsWhereTensorsAreMadeNotWhereTheyGo) {
   EXPECT_EQ(account.peak(), 0);
 }
 
+// As one does that a message still holds when its device is gone.
+TEST(MemoryAccountTest, ATensorMayOutliveItsAccount) {
+  InstallTensorMemory();
+  at::Tensor kept;
+  {
+    MemoryAccount account;
+    const MemoryScope scope(&account);
+    kept = at::zeros({1000});
+    EXPECT_GE(account.live(), 4000);
+  }
+  kept.reset();  // the address sanitizer looks on
+}
+
 TEST(MemoryAccountTest, FreedMemoryIsUsedAgain) {
   InstallTensorMemory();
   at::Tensor first = at::empty({123456}, at::kFloat);

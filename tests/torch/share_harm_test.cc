@@ -8,8 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
+#include "base/directory_claim.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
@@ -61,6 +64,10 @@ TEST_F(ShareHarm, OneShareInADirectory) {
   // Killed, it leaves nothing that would be in the way of joining or running elsewhere.
   share.Signal(SIGKILL);
   share.Wait();
+  // Its processes end with it, but a large one takes a moment to.
+  while (DirectoryClaim::IsTaken(directory_)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
   const Ran joins =
       RunHeddle("share " + MakeShareJobs(folder_, 3, 4) + " --attach c --dir " + directory_);
   EXPECT_EQ(joins.exit_code, 4);

@@ -50,19 +50,32 @@ sockaddr_un UnixAddress(const std::string& path) {
   return address;
 }
 
+std::string LockOf(const MeetingPlace& place) { return place.socket + ".lock"; }
+
+// Whether the open file is the one that the path leads to.
+bool IsNamed(const Descriptor& file, const std::string& path) {
+  struct stat open {
+  }, named{};
+  return fstat(file.get(), &open) == 0 && lstat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 Result<Listener> ListenHere(const MeetingPlace& place) {
   Listener listener;
   listener.place = place;
-  // A killed process leaves the file behind, but not the lock.
-  const std::string lock = place.socket + ".lock";
-  listener.lock = Descriptor(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!listener.lock.valid() || flock(listener.lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    const bool taken = errno == EWOULDBLOCK;
-    return Failed(place.ToString(),
-                  taken ? "cannot be listened on: another run of yours meets there"
-                        : std::string("cannot be listened on: ") + std::strerror(errno),
-                  "choose another number with --port");
-  }
+  // A killed process leaves the files behind, but not the lock.
+  const std::string lock = LockOf(place);
+  do {
+    listener.lock = Descriptor(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!listener.lock.valid() || flock(listener.lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      const bool taken = errno == EWOULDBLOCK;
+      listener.lock = Descriptor();  // another's, and not to be removed
+      return Failed(place.ToString(),
+                    taken ? "cannot be listened on: another run of yours meets there"
+                          : std::string("cannot be listened on: ") + std::strerror(errno),
+                    "choose another number with --port");
+    }
+  } while (!IsNamed(listener.lock, lock));  // its last holder removed it in between
   unlink(place.socket.c_str());
   listener.socket = Descriptor(socket(AF_UNIX, SOCK_STREAM | kSocketFlags, 0));
   const sockaddr_un address = UnixAddress(place.socket);
@@ -122,7 +135,9 @@ Result<MeetingPlace> PlaceOnThisHost(uint16_t number) {
 }
 
 Listener::~Listener() {
-  if (socket.valid() && place.here()) unlink(place.socket.c_str());
+  if (!lock.valid()) return;
+  unlink(place.socket.c_str());
+  unlink(LockOf(place).c_str());  // last: whoever waits for the name has both to himself
 }
 
 Result<Listener> Listen(const MeetingPlace& place) {

@@ -28,7 +28,7 @@ struct MeetingPlace {
 // missing, and must belong to this user alone.
 Result<MeetingPlace> PlaceOnThisHost(uint16_t number);
 
-// Closes, and removes the socket's file, when this ends.
+// Closes, and removes the socket's file and its lock, when this ends.
 struct Listener {
   MeetingPlace place;  // with the port it got
   Descriptor socket;

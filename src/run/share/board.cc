@@ -18,8 +18,6 @@
 namespace heddle {
 namespace {
 
-int64_t Nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
-
 template <size_t N>
 void Write(std::array<char, N>& to, const std::string& text) {
   const size_t size = std::min(text.size(), N - 1);
@@ -75,9 +73,12 @@ Result<Board> Board::Create(const BoardShape& shape) {
   // The processes of the share are forked from this one and keep the mapping: no name is left
   // behind, however they end.
   shm_unlink(name.c_str());
-  if (ftruncate(file, sizeof(BoardMemory)) != 0) {
+  // Claimed now: memory that is promised and not there would end whoever touches it.
+  errno = posix_fallocate(file, 0, sizeof(BoardMemory));
+  if (errno != 0) {
+    const Error error = NoMemory("posix_fallocate");
     close(file);
-    return NoMemory("ftruncate");
+    return error;
   }
   void* memory = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
@@ -182,6 +183,12 @@ Result<int32_t> Board::AddJob(const JobEntry& entry) {
     return BadInput("share", fmt::format("job {} is one too many", entry.name),
                     fmt::format("at most {} in one share", kMostJobs));
   }
+  if (!IsTurnJob({entry.times, entry.weight})) {
+    return BadInput(fmt::format("job {}", entry.name),
+                    fmt::format("a weight of {:g} and turns of {:g} s cannot be shared",
+                                entry.weight, entry.times.alone().value),
+                    "weights from 1e-12 to 1e6, turns of up to 1e9 s");
+  }
   const int32_t j = m().jobs;
   JobRecord& record = job(j);
   Write(record.name, entry.name);
@@ -190,9 +197,9 @@ Result<int32_t> Board::AddJob(const JobEntry& entry) {
     HEDDLE_CHECK(entry.devices[rank] >= 0 && entry.devices[rank] < m().devices);
     record.rank[rank].device = entry.devices[rank];
   }
-  record.lease = Nanoseconds(entry.lease);
-  record.turns.expected = record.coming.expected = Nanoseconds(entry.expected_turn);
-  record.network.expected = Nanoseconds(entry.expected_network);
+  record.lease = BoardTime(entry.lease);
+  record.turns.expected = record.coming.expected = BoardTime(entry.expected_turn);
+  record.network.expected = BoardTime(entry.expected_network);
   m().turn_job[static_cast<size_t>(j)] = {entry.times, entry.weight};
   m().member[static_cast<size_t>(j)] = {.active = false, .left = entry.turns};
   record.state = JobState::kJoining;
@@ -240,7 +247,7 @@ void Board::Beat(int32_t j, int32_t rank, int64_t starved) {
   ++record.beats;
 }
 
-void Board::AskToStop(int32_t j) { job(j).asked_to_stop = true; }
+void Board::AskToStop(int32_t j) { job(j).asked_to_stop = 1; }
 
 void Board::AskAllToStop() {
   for (int32_t j = 0; j < m().jobs; ++j) AskToStop(j);
@@ -266,7 +273,7 @@ void Board::Leave(int32_t j, int32_t rank) {
 
 Status Board::AwaitStart(int32_t j, double patience) {
   constexpr int64_t kPause = 20'000'000;
-  const int64_t end = BoardNow() + Nanoseconds(patience);
+  const int64_t end = BoardNow() + BoardTime(patience);
   // Any device's: a start wakes them all, and those of ranks that have not come are not known.
   std::atomic<uint32_t>& word = token(0).changes;
   while (true) {
@@ -307,7 +314,7 @@ void Board::KeepCycle() {
 bool Board::Grow(int32_t device) {
   bool wanted = false;
   for (int32_t j = 0; j < m().jobs && !wanted; ++j) {
-    wanted = Alive(j) && HasDevice(j, device) && m().member[static_cast<size_t>(j)].left > 0;
+    wanted = Alive(j) && HasDevice(j, device) && m().member[static_cast<size_t>(j)].waits();
   }
   if (!wanted) return false;
   KeepCycle();
@@ -326,6 +333,7 @@ int32_t Board::NextOn(int32_t device) {
   t.turn = std::max(t.turn, m().scheduled - kSequenceKept);
   for (; t.turn < m().scheduled; ++t.turn) {
     const int32_t next = m().sequence[static_cast<size_t>(t.turn % kSequenceKept)];
+    if (next < 0 || next >= m().jobs) continue;  // nobody's
     // A turn before its first was of another job of that number, or passed while it rested.
     if (Alive(next) && t.turn >= job(next).first_turn && HasDevice(next, device)) return next;
   }
@@ -334,8 +342,15 @@ int32_t Board::NextOn(int32_t device) {
 
 bool Board::IsNext(int32_t j, int32_t rank, Token& t) {
   if (m().order == TurnOrder::kArrival) {
-    const auto end = std::remove_if(t.line.begin(), t.line.begin() + t.in_line,
-                                    [&](const Waiting& w) { return !Alive(w.job); });
+    // Out with those who are gone, and with whom somebody who died in the middle of this left there
+    // twice.
+    uint32_t seen = 0;
+    const auto end =
+        std::remove_if(t.line.begin(), t.line.begin() + t.in_line, [&](const Waiting& w) {
+          const bool twice = (seen >> w.job & 1U) != 0;
+          seen |= 1U << w.job;
+          return twice || !Alive(w.job);
+        });
     t.in_line = static_cast<int32_t>(end - t.line.begin());
     const auto mine = [&](const Waiting& w) { return w.job == j; };
     if (std::none_of(t.line.begin(), end, mine)) {

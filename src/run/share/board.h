@@ -14,7 +14,8 @@
 // while the token is held, so that all nodes queue the jobs in the order of turns. Nobody waits for
 // the network while holding a token. No wait ends only by the deed of one process: those who wait
 // look after those they wait for, and a job with a dead process, or one that outstays a lease, is
-// struck from the order. The turns that the others were given before stay as they were.
+// struck from the order. The turns that the others were given before stay as they were. A board
+// that somebody else has written to is written off, with all its jobs (board_damage.h).
 #pragma once
 
 #include <functional>
@@ -103,6 +104,8 @@ class Board {
 
   void TakePlace(int32_t job, int32_t rank, int64_t turn);  // once or more often
   Status AwaitPlace(int32_t job, int32_t rank, int64_t turn);
+  // One look, no waiting: whether it is first in line.
+  Result<bool> IsPlaceFirst(int32_t job, int32_t rank, int64_t turn);
   void LeavePlace(int32_t job, int32_t rank, int64_t turn);
 
   // Without tokens: uses the device beside the others. It takes so many nanoseconds of its own
@@ -110,7 +113,7 @@ class Board {
   void BeginFairUse(int32_t job, int32_t rank, int64_t number, double nanoseconds);
   Status AwaitFairUse(int32_t job, int32_t rank, int64_t number);
 
-  bool asked_to_stop(int32_t job) const { return this->job(job).asked_to_stop; }
+  bool asked_to_stop(int32_t job) const { return this->job(job).asked_to_stop != 0; }
   // Of the job's first rank, once: nobody goes on after so many repetitions. The others look
   // before each; it must be so far ahead that none can have passed it.
   void StopAfter(int32_t job, int64_t repetitions);
@@ -151,6 +154,7 @@ class Board {
                  int32_t rank) const;  // the last turn it queued for the network, or -1
   int32_t ranks(int32_t job) const;
   int32_t CountRunning() const;
+  BoardMemory& memory() const { return *memory_; }  // as every process of the share can write it
 
  private:
   class Lock;
@@ -162,6 +166,7 @@ class Board {
   Token& token(int32_t device) const { return m().token[static_cast<size_t>(device)]; }
   NetworkQueue& network_of(int32_t job, int32_t rank) const;
   int32_t device_of(int32_t job, int32_t rank) const;
+  int32_t node_of(int32_t job, int32_t rank) const;
 
   // All under the lock.
   bool Alive(int32_t j) const { return job(j).state == JobState::kRunning; }
@@ -194,6 +199,7 @@ class Board {
   void LearnExchange(int32_t j, const Place& place);
   void RefreshHead(NetworkQueue& queue);
   void TakePlaceIn(int32_t node, int32_t j, int64_t turn);
+  bool IsFirst(NetworkQueue& queue, int32_t j, int64_t turn);
   Place* FindPlace(NetworkQueue& queue, int32_t j, int64_t turn);
   bool Grow(int32_t device);
   void KeepCycle();

@@ -17,8 +17,6 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-int64_t Nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
-
 Error Refused(const RankEntry& entry, std::string what, std::string hint) {
   return BadInput(fmt::format("job {}, rank {}", entry.job, entry.rank), std::move(what),
                   std::move(hint));
@@ -132,9 +130,9 @@ Result<int32_t> Board::MakeJob(const RankEntry& entry) {
   JobRecord& record = job(*number);
   std::copy(entry.job.begin(), entry.job.end(), record.name.begin());
   record.ranks = entry.ranks;
-  record.lease = Nanoseconds(entry.lease);
+  record.lease = BoardTime(entry.lease);
   record.beats = false;
-  record.rest_after = Nanoseconds(entry.rest_after);
+  record.rest_after = BoardTime(entry.rest_after);
   m().member[static_cast<size_t>(*number)] = {.active = false, .left = kNever};
   m().turn_job[static_cast<size_t>(*number)] = {};
   record.state = JobState::kJoining;
@@ -196,8 +194,8 @@ bool Board::IsAway(int32_t j, int64_t now) const {
 // Its turns pass on all devices at once, so that all still give turns in one order; devices that it
 // holds without working go on. It begins again like a newcomer (Grab).
 void Board::Rest(int32_t j) {
-  job(j).first_turn = kNever;
   m().member[static_cast<size_t>(j)].active = false;
+  job(j).first_turn = kNever;
   for (int32_t d = 0; d < m().devices; ++d) {
     Token& t = token(d);
     if (t.owner != j) continue;
@@ -230,7 +228,7 @@ void Board::TakePlaceEverywhere(int32_t j, int32_t rank, int64_t turn) {
   if (!Alive(j)) return;  // before its start not all devices are known
   job(j).rank[static_cast<size_t>(rank)].posted = turn;
   for (int32_t other = 0; other < job(j).ranks; ++other) {
-    TakePlaceIn(m().node_of[static_cast<size_t>(device_of(j, other))], j, turn);
+    TakePlaceIn(node_of(j, other), j, turn);
   }
 }
 

@@ -18,9 +18,15 @@ constexpr int64_t kIdle = 60'000'000'000;  // nanoseconds
 
 double InSeconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
+// Written without the mutex: as much as can be added up, whatever is there.
+int64_t Starved(const RankRecord& rank) {
+  constexpr int64_t kMost = kLongestTime / kMostSharedDevices;
+  return std::clamp<int64_t>(rank.starved, -kMost, kMost);
+}
+
 int64_t StarvedRanks(const JobRecord& record) {
   int64_t sum = 0;
-  for (int32_t r = 0; r < record.ranks; ++r) sum += record.rank[static_cast<size_t>(r)].starved;
+  for (int32_t r = 0; r < record.ranks; ++r) sum += Starved(record.rank[static_cast<size_t>(r)]);
   return sum;
 }
 
@@ -62,7 +68,7 @@ void Board::StartTurn(int32_t j, int32_t rank, Token& t) {
     record.coming.Learn(now - t.awaited.since);
   }
   t.awaited = {};
-  t.lease = NewLease(j, record.turns, mine.turns < kColdTurns, mine.starved, now);
+  t.lease = NewLease(j, record.turns, mine.turns < kColdTurns, Starved(mine), now);
 }
 
 void Board::EndTurn(int32_t j, int32_t rank, Token& t) {
@@ -114,10 +120,15 @@ void Board::LookForWork(int32_t j, int64_t now) {
 }
 
 void Board::LookAtHolder(int32_t device) {
-  const Token& t = token(device);
+  Token& t = token(device);
+  if (!Alive(t.owner)) {  // left, and took it along
+    ++t.generation;
+    t.owner = -1;
+    return ChangeAndWake(t.changes);
+  }
   const JobRecord& record = job(t.owner);
   const RankRecord& holder = record.rank[static_cast<size_t>(t.owner_rank)];
-  if (!IsOver(t.lease, holder.starved, LastBeat(record, holder))) return;
+  if (!IsOver(t.lease, Starved(holder), LastBeat(record, holder))) return;
   Strike(t.owner, fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
                               t.owner_rank, device, InSeconds(t.lease.time)));
 }
@@ -139,9 +150,9 @@ void Board::LookForTheNext(int32_t device, int64_t now) {
     t.awaited = {};
   } else if (t.awaited.since == 0 || t.awaited_turn != t.turn) {
     const bool cold = rank->turns > 0 && rank->turns <= kColdTurns;
-    t.awaited = NewLease(j, record.coming, cold, rank->starved, now);
+    t.awaited = NewLease(j, record.coming, cold, Starved(*rank), now);
     t.awaited_turn = t.turn;
-  } else if (IsOver(t.awaited, rank->starved, LastBeat(record, *rank))) {
+  } else if (IsOver(t.awaited, Starved(*rank), LastBeat(record, *rank))) {
     Strike(j,
            fmt::format("rank {} hangs: it did not come for its turn on device {} within {:.3g} s",
                        rank - record.rank.begin(), device, InSeconds(t.awaited.time)));

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "run/share/board.h"
+#include "run/share/board_damage.h"
 #include "run/share/futex.h"
 
 namespace heddle {
@@ -17,11 +18,13 @@ class Board::Lock {
   explicit Lock(const Board& board) : memory_(board.m()) {
     const int status = pthread_mutex_lock(&memory_.mutex);
     HEDDLE_CHECK(status == 0 || status == EOWNERDEAD);
-    if (status == EOWNERDEAD) {
-      // Its owner died in the middle of an edit.
-      HEDDLE_CHECK(pthread_mutex_consistent(&memory_.mutex) == 0);
-      Board(board).Repair();
+    const bool orphaned = status == EOWNERDEAD;  // its owner died in the middle of an edit
+    if (orphaned) HEDDLE_CHECK(pthread_mutex_consistent(&memory_.mutex) == 0);
+    if (const auto damage = FindDamage(memory_, BoardNow())) {
+      WriteOff(memory_, *damage, BoardNow());
+      Board(board).WakeAll();
     }
+    if (orphaned) Board(board).Repair();
     memory_.editor = getpid();
   }
   ~Lock() {

@@ -56,7 +56,7 @@ struct JobRecord {
   int64_t idle_since = 0;        // the last time it was seen to do something
   std::array<RankRecord, kMostSharedDevices> rank;
   std::array<char, 512> why{};
-  std::atomic<bool> asked_to_stop{false};
+  std::atomic<uint8_t> asked_to_stop{0};
   std::atomic<int64_t> stops_after{INT64_MAX};  // repetitions, as its first rank decided
 };
 

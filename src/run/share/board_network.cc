@@ -1,5 +1,7 @@
 // The board's network: places in the nodes' queues; and devices that jobs use side by side.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "run/share/board_lock.h"
@@ -7,13 +9,19 @@
 
 namespace heddle {
 
+// Also asked without the mutex: always one that the records have room for.
 int32_t Board::device_of(int32_t j, int32_t rank) const {
-  return job(j).rank[static_cast<size_t>(rank)].device;
+  const int32_t device = job(j).rank[static_cast<size_t>(rank)].device;
+  return device >= 0 && device < kMostSharedDevices ? device : 0;
 }
 
 NetworkQueue& Board::network_of(int32_t j, int32_t rank) const {
+  return m().network[static_cast<size_t>(node_of(j, rank))];
+}
+
+int32_t Board::node_of(int32_t j, int32_t rank) const {
   const int32_t node = m().node_of[static_cast<size_t>(device_of(j, rank))];
-  return m().network[static_cast<size_t>(node)];
+  return node >= 0 && node < kMostSharedDevices ? node : 0;
 }
 
 // Leaves out the places of jobs that are gone, or done.
@@ -37,7 +45,9 @@ Place* Board::FindPlace(NetworkQueue& queue, int32_t j, int64_t turn) {
 void Board::TakePlaceIn(int32_t node, int32_t j, int64_t turn) {
   NetworkQueue& queue = m().network[static_cast<size_t>(node)];
   if (!Alive(j) || FindPlace(queue, j, turn) != nullptr) return;
-  HEDDLE_CHECK(queue.tail - queue.head < kPlacesKept);
+  if (queue.tail - queue.head >= kPlacesKept) {
+    return Strike(j, fmt::format("node {} has no place left in its queue", node));
+  }
   const JobRecord& record = job(j);
   const auto here = std::count_if(record.rank.begin(), record.rank.begin() + record.ranks,
                                   [&](const RankRecord& other) {
@@ -52,17 +62,30 @@ void Board::TakePlaceIn(int32_t node, int32_t j, int64_t turn) {
 void Board::TakePlace(int32_t j, int32_t rank, int64_t turn) {
   const Lock lock(*this);
   job(j).rank[static_cast<size_t>(rank)].posted = turn;
-  TakePlaceIn(m().node_of[static_cast<size_t>(device_of(j, rank))], j, turn);
+  TakePlaceIn(node_of(j, rank), j, turn);
 }
 
 Status Board::AwaitPlace(int32_t j, int32_t rank, int64_t turn) {
   NetworkQueue& queue = network_of(j, rank);
-  return WaitUntil(j, queue.changes, [&] {
-    RefreshHead(queue);
-    const Place* mine = FindPlace(queue, j, turn);
-    HEDDLE_CHECK(mine != nullptr);
-    return mine == &queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
-  });
+  return WaitUntil(j, queue.changes, [&] { return IsFirst(queue, j, turn); });
+}
+
+Result<bool> Board::IsPlaceFirst(int32_t j, int32_t rank, int64_t turn) {
+  const Lock lock(*this);
+  if (!Alive(j)) return Gone(j);
+  const bool first = IsFirst(network_of(j, rank), j, turn);
+  if (!Alive(j)) return Gone(j);
+  return first;
+}
+
+bool Board::IsFirst(NetworkQueue& queue, int32_t j, int64_t turn) {
+  RefreshHead(queue);
+  const Place* mine = FindPlace(queue, j, turn);
+  if (mine == nullptr) {
+    Strike(j, fmt::format("its place in line for turn {} is gone", turn));
+    return false;
+  }
+  return mine == &queue.places[static_cast<size_t>(queue.head % kPlacesKept)];
 }
 
 void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
@@ -80,6 +103,10 @@ namespace {
 
 // Lets all uses go on until `now`, each at an equal share of the speed.
 void Advance(FairDevice& device, int64_t now) {
+  if (device.updated < 0 || device.updated > now) device.updated = now;
+  for (FairUse& use : device.use) {
+    if (!(use.left >= 0 && use.left <= kLongestUse)) use.left = 0;  // nobody asked for that
+  }
   while (true) {
     double least = 0;
     int active = 0;
@@ -119,7 +146,7 @@ void Board::BeginFairUse(int32_t j, int32_t rank, int64_t number, double nanosec
   if (!Alive(j)) return;
   Advance(device, BoardNow());
   FairUse& mine = device.use[static_cast<size_t>(j)];
-  mine.left = nanoseconds;
+  mine.left = std::clamp(nanoseconds, 0.0, kLongestUse);
   mine.number = number;
   ChangeAndWake(device.changes);
 }

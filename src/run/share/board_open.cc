@@ -152,11 +152,14 @@ Status CheckStamp(const std::string& name, const BoardStamp& found, const BoardS
   return Ok();
 }
 
-Status CheckFound(const std::string& name, const SharedFile& file, const BoardStamp& mine) {
+Status CheckFound(const std::string& name, const SharedFile& file, off_t bytes,
+                  const BoardStamp& mine) {
   BoardStamp found;
   const ssize_t size = pread(file.number(), &found, sizeof found, 0);
   if (size < 0) return Failed(name, "read");
-  return CheckStamp(name, found, mine);
+  HEDDLE_RETURN_IF_ERROR(CheckStamp(name, found, mine));
+  if (bytes == sizeof(NamedBoard)) return Ok();
+  return Refused(name, fmt::format("its memory was cut to {} bytes", bytes), "take another name");
 }
 
 // The last one to go removes the name. A forked child was never counted.
@@ -190,7 +193,7 @@ Result<Board> Board::Open(const std::string& name, const BoardShape& shape) {
       continue;
     }
     const bool is_new = found.st_size == 0;
-    if (!is_new) HEDDLE_RETURN_IF_ERROR(CheckFound(name, *file, stamp));
+    if (!is_new) HEDDLE_RETURN_IF_ERROR(CheckFound(name, *file, found.st_size, stamp));
     // Claimed now: memory that is promised and not there would end whoever touches it.
     if (is_new) {
       errno = posix_fallocate(number, 0, sizeof(NamedBoard));

@@ -32,7 +32,7 @@ int64_t Board::first_turn(int32_t j) const {
 }
 int32_t Board::owner(int32_t device) const {
   const Lock lock(*this);
-  return token(device).owner;
+  return device < m().devices ? token(device).owner : -1;
 }
 bool Board::has_left(int32_t j, int32_t rank) const {
   const Lock lock(*this);
@@ -48,7 +48,10 @@ int32_t Board::CountRunning() const {
       std::count_if(m().job.begin(), m().job.begin() + m().jobs,
                     [](const JobRecord& r) { return r.state == JobState::kRunning; }));
 }
-int32_t Board::ranks(int32_t j) const { return job(j).ranks; }
+int32_t Board::ranks(int32_t j) const {
+  const Lock lock(*this);
+  return job(j).ranks;
+}
 std::vector<pid_t> Board::pids(int32_t j) const {
   const Lock lock(*this);
   std::vector<pid_t> pids;

@@ -143,7 +143,7 @@ void DeskCommunicator::StartGranted() {
   for (int64_t k = 0;;) {
     if (const auto number = seat_.desk->desk.AwaitGrant(seat_.job, seat_.rank, k, kPatience)) {
       ++k;
-      Start(*number);
+      if (!Start(*number)) return GiveUp("was granted what it did not ask for");
       continue;
     }
     if (seat_.board.state(seat_.job) == JobState::kDead) return GiveUp(seat_.board.why(seat_.job));
@@ -152,20 +152,23 @@ void DeskCommunicator::StartGranted() {
   }
 }
 
-void DeskCommunicator::Start(int64_t number) {
+// False if there is no such communication.
+bool DeskCommunicator::Start(int64_t number) {
   std::unique_lock lock(mutex_);
   const auto found = items_.find(number);
-  HEDDLE_CHECK(found != items_.end());
+  if (found == items_.end()) return false;
   Item item = std::move(found->second);
   items_.erase(found);
   lock.unlock();
   Started started{number, nullptr, item.moved};
   if (std::string error = ErrorOf([&] { started.real = item.start(); }); !error.empty()) {
-    return item.moved->Finish(std::move(error));
+    item.moved->Finish(std::move(error));
+    return true;
   }
   lock.lock();
   started_.push_back(std::move(started));
   changed_.notify_all();
+  return true;
 }
 
 // All of them are under way: it does not matter which is waited for first.

@@ -52,7 +52,7 @@ class DeskCommunicator final : public Communicator {
   TicketPtr Post(FlowPost post, double bytes, std::function<TicketPtr()> start);
   void StartGranted();   // the life of a thread
   void FinishStarted();  // and of another
-  void Start(int64_t number);
+  bool Start(int64_t number);
   void Finish(const Started& item);
   void GiveUp(const std::string& why);
   void SpendOwnTime(double bytes) const;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/directory_claim.h"
 #include "base/file.h"
 #include "base/json_field.h"
 #include "run/store/checkpoint.h"
@@ -285,8 +286,15 @@ Result<ResumePoint> FindResumePoint(const std::string& given) {
     while (run.size() > 1 && run.ends_with('/')) run.pop_back();
     return ResumePoint{has(run, "config.json") ? run : "", path};
   }
-  HEDDLE_ASSIGN(std::string latest, LatestCheckpoint(path));
-  return ResumePoint{has(path, "config.json") ? path : "", std::move(latest)};
+  Result<std::string> latest = LatestCheckpoint(path);
+  if (!latest.ok()) {
+    // It may have one yet: a run that goes on says more than that it has none.
+    if (DirectoryClaim::IsTaken(path)) {
+      if (const auto claim = DirectoryClaim::Take(path); !claim.ok()) return claim.error();
+    }
+    return latest.error();
+  }
+  return ResumePoint{has(path, "config.json") ? path : "", std::move(latest).value()};
 }
 
 }  // namespace heddle

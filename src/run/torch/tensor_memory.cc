@@ -14,12 +14,12 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-thread_local MemoryAccount* current_account = nullptr;
+thread_local MemoryAccount::Counts* current_account = nullptr;
 
 // Stands before the tensor's memory, in one alignment's width.
 struct Header {
   size_t bytes;  // of the tensor
-  MemoryAccount* account;
+  MemoryAccount::Counts* account;
 };
 static_assert(sizeof(Header) <= kAlignment);
 
@@ -62,7 +62,10 @@ void Free(void* data) {
   if (data == nullptr) return;
   void* block = static_cast<std::byte*>(data) - kAlignment;
   const Header header = *static_cast<Header*>(block);
-  if (header.account != nullptr) header.account->Add(-static_cast<int64_t>(header.bytes));
+  if (header.account != nullptr) {
+    header.account->Add(-static_cast<int64_t>(header.bytes));
+    header.account->Release();
+  }
   if (!Blocks().Keep(header.bytes, block)) std::free(block);
 }
 
@@ -76,7 +79,10 @@ class CountingAllocator final : public c10::Allocator {
     if (block == nullptr) block = std::aligned_alloc(kAlignment, rounded + kAlignment);
     if (block == nullptr) throw std::bad_alloc();
     new (block) Header{rounded, current_account};
-    if (current_account != nullptr) current_account->Add(static_cast<int64_t>(rounded));
+    if (current_account != nullptr) {
+      current_account->Hold();
+      current_account->Add(static_cast<int64_t>(rounded));
+    }
     void* data = static_cast<std::byte*>(block) + kAlignment;
     return {data, data, &Free, device};
   }
@@ -85,7 +91,7 @@ class CountingAllocator final : public c10::Allocator {
 
 }  // namespace
 
-void MemoryAccount::Add(int64_t bytes) {
+void MemoryAccount::Counts::Add(int64_t bytes) {
   const int64_t now = live_ += bytes;
   int64_t peak = peak_;
   while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
@@ -93,7 +99,7 @@ void MemoryAccount::Add(int64_t bytes) {
 }
 
 MemoryScope::MemoryScope(MemoryAccount* account) : outer_(current_account) {
-  current_account = account;
+  current_account = account == nullptr ? nullptr : account->counts();
 }
 
 MemoryScope::~MemoryScope() { current_account = outer_; }

@@ -227,6 +227,7 @@ TEST(MeetingPlaceTest, OnThisHostThereIsNoPort) {
     EXPECT_THAT(second.error().ToString(), HasSubstr("another run of yours meets there"));
   }
   EXPECT_FALSE(std::filesystem::exists(place.socket));
+  EXPECT_FALSE(std::filesystem::exists(place.socket + ".lock"));
   // What a killed process left is no hindrance.
   const pid_t killed = fork();
   if (killed == 0) {
@@ -236,7 +237,7 @@ TEST(MeetingPlaceTest, OnThisHostThereIsNoPort) {
   waitpid(killed, nullptr, 0);
   EXPECT_TRUE(std::filesystem::exists(place.socket));
   EXPECT_TRUE(Listen(place).ok());
-  std::filesystem::remove(place.socket + ".lock");
+  EXPECT_FALSE(std::filesystem::exists(place.socket + ".lock"));
 }
 
 TEST(MeetingPlaceTest, WhichAddressesAreThisHostItself) {

@@ -228,6 +228,21 @@ TEST_F(BoardOpen, AnotherShapeIsRefused) {
   EXPECT_FALSE(Board::Open(name_, {TurnOrder::kRotation, {0, 1}}).ok());
 }
 
+// Whoever touched what was cut off would end by a signal.
+TEST_F(BoardOpen, ABoardThatWasCutIsRefused) {
+  const pid_t holder = ForkHolder([this] { return Open(); });
+  const int file = shm_open(path_.c_str(), O_RDWR, 0600);
+  ASSERT_EQ(ftruncate(file, 4096), 0);
+  close(file);
+  const std::string said = InChild([this]() -> std::string {
+    const Result<Board> board = Open();
+    if (!board.ok()) return board.error().ToString();
+    return Board(board.value()).Join({.job = "b"}).ok() ? "joined" : "refused late";
+  });
+  Kill(holder);
+  EXPECT_NE(said.find("its memory was cut to 4096 bytes"), std::string::npos) << said;
+}
+
 TEST_F(BoardOpen, BadNamesAreRefused) {
   for (const std::string name : {"", "a/b", "a b", "ä"}) {
     const Result<Board> board = Board::Open(name, kShape);

@@ -61,6 +61,14 @@ class DeskCommunicatorTest : public testing::Test {
   Counted real_;
 };
 
+// Grants lie in memory that other processes write.
+TEST_F(DeskCommunicatorTest, AGrantOfWhatNobodyAskedForIsAnErrorAndNoCrash) {
+  DeskCommunicator communicator(SeatOf(false), real_, [](int64_t) {});
+  const TicketPtr sent = communicator.Send(1, 3, {nullptr, nullptr, 100});
+  desk_.Grant(0, 0, Posted().number + 7);
+  EXPECT_THROW(sent->Wait(), PeerLost);
+}
+
 TEST_F(DeskCommunicatorTest, AMessageStartsWhenItIsGrantedAndIsThenReported) {
   DeskCommunicator communicator(SeatOf(false), real_, [](int64_t) {});
   const TicketPtr sent = communicator.Send(1, 3, {nullptr, nullptr, 100});

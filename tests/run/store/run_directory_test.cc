@@ -95,6 +95,8 @@ TEST_F(RunDirectoryTest, OneProcessHasIt) {
   ASSERT_TRUE(first.WriteConfig(Json::object()).ok());
   RunDirectory second = RunDirectory::Open(scratch_ / "run").value();  // whoever only reads may
   EXPECT_THAT(ErrorOf(second.Claim()), HasSubstr("is in use by process"));
+  // Also before the first checkpoint, which whoever resumes looks for first.
+  EXPECT_THAT(ErrorOf(FindResumePoint(scratch_ / "run")), HasSubstr("is in use by process"));
 }
 
 TEST_F(RunDirectoryTest, PathsThatCannotBe) {
