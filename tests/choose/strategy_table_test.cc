@@ -27,12 +27,11 @@ struct TableModel {
   int64_t batch;
 };
 
-// Of each family, small enough to be planned in hundredths of a second.
+// Of nearly each family, small enough to be planned in hundredths of a second.
 const std::vector<TableModel> kModels = {
     {"mlp?layers=6&hidden=1024&inputs=512", 64},
     {"vgg19?width=16&image=32&hidden=512", 32},
     {"resnet152?blocks1=1&blocks2=2&blocks3=2&blocks4=1", 16},
-    {"inception-v3?width=8&image=75", 16},
     {"bridge", 32},
     {"transformer?layers=2", 32},
     {"bert-base?layers=4&seq=128", 32},
@@ -83,8 +82,8 @@ TEST_P(StrategyTableTest, IsAsItWas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Clusters, StrategyTableTest,
-                         testing::Values("mixed4", "equal8", "two-boards", "irregular", "thin-pair",
-                                         "slow-rack"),
+                         testing::Values("mixed4", "equal8", "two-boards", "irregular",
+                                         "thin-pair"),
                          [](const auto& one) {
                            std::string name = one.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -115,5 +115,38 @@ TEST(ScheduleBoundTest, NoSimulationTakesLess) {
   EXPECT_GT(flat_tight, flat * 8 / 10);
 }
 
+// Whoever finds no room for sums of gradients between microbatches leaves the plan out, so it must
+// be right.
+TEST(LaterEstimateTest, WhatHasNoRoomByItDoesNotFit) {
+  std::mt19937 random(3);
+  int without_room = 0, with_room = 0;
+  for (int round = 0; round < 24; ++round) {
+    Case one = RandomCase(random);
+    one.microbatches = OneOf<int64_t>(random, {2, 4, 8});
+    one.options.batch = one.microbatches * 4;
+    one.numbers.memory = OneOf<double>(random, {0.1e6, 0.3e6, 1e6, 2e6, 3e6, 5e6, 8e6});
+    const Cluster cluster = ClusterOf(one.numbers);
+    const Planning planning = Planning::Make(one.options, cluster, nullptr).value();
+    const auto found = PlanSpmd(PartOf(one.options, cluster, one.microbatches),
+                                {.microbatches = one.microbatches});
+    if (!found.ok()) continue;
+    for (const SpmdCandidate& candidate : found.value()) {
+      for (const bool each : {false, true}) {
+        const bool fits = each ? candidate.fits_each : candidate.fits;
+        (fits ? with_room : without_room) += 1;
+        if (fits) continue;
+        Plan plan = planning.Blank("spmd", "");
+        plan.microbatches = one.microbatches;
+        plan.spmd = candidate.plan;
+        plan.spmd->converts_each = each;
+        EXPECT_GT(Evaluate(planning, plan, false).value().lacks.value, 0)
+            << "round " << round << ": " << one.options.model << ", " << candidate.how;
+      }
+    }
+  }
+  EXPECT_GT(without_room, 5);
+  EXPECT_GT(with_room, 5);
+}
+
 }  // namespace
 }  // namespace heddle

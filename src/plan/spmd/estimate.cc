@@ -31,6 +31,7 @@ class Estimator {
     }
     stored_.resize(count, false);
     summed_.resize(count, false);
+    made_.resize(count, false);
   }
 
   SpmdEstimate Run() {
@@ -40,6 +41,7 @@ class Estimator {
   }
 
   SpmdEstimate RunLater() {
+    later_ = true;
     FindUses();
     HoldStorage();
     HoldForAll();
@@ -50,13 +52,15 @@ class Estimator {
   SpmdEstimate Walk() {
     for (size_t k = 0; k < plan_.steps.size(); ++k) {
       const SpmdStep& step = plan_.steps[k];
+      if (later_ && IsOfLast(step)) continue;
       if (step.converts()) {
         Convert(step);
       } else {
         Compute(step);
       }
       for (const Copy& copy : dies_after_[k]) {
-        if (!stored_[copy.number]) Add(copy, -1);
+        if (!stored_[copy.number] && made_[copy.number]) Add(copy, -1);
+        made_[copy.number] = false;
       }
     }
     estimate_.stage_seconds = *std::max_element(clocks_.begin(), clocks_.end());
@@ -64,6 +68,13 @@ class Estimator {
     for (const double seconds : estimate_.exchange_seconds) estimate_.additive_seconds += seconds;
     for (const double bytes : peak_) estimate_.peak.push_back({std::llround(bytes)});
     return std::move(estimate_);
+  }
+
+  // What comes once, behind all microbatches.
+  bool IsOfLast(const SpmdStep& step) const {
+    const Graph& graph = problem_.graph();
+    if (!step.converts()) return graph.op(step.op).phase == Phase::kUpdate;
+    return !plan_.converts_each && graph.tensor(step.tensor).role == Role::kWeightGradient;
   }
 
   ConversionTable& TableOf(int tensor) const { return problem_.facts(tensor).conversions(); }
@@ -190,6 +201,7 @@ class Estimator {
           // A sum of several producers is there already.
           if (!step.converts() && summed_[copy.number]) return;
           if (!step.converts()) summed_[copy.number] = true;
+          made_[copy.number] = true;
           Add(copy, 1);
         });
   }
@@ -233,11 +245,12 @@ class Estimator {
 
   SpmdProblem& problem_;
   const SpmdPlan& plan_;
+  bool later_ = false;  // of one of several microbatches, neither the first nor the last
   SpmdEstimate estimate_;
   std::vector<double> clocks_, bytes_, peak_;
   std::vector<RatioParts> parts_;
   std::vector<size_t> first_copy_;             // by tensor: the number of its first copy
-  std::vector<bool> stored_, summed_;          // by copy
+  std::vector<bool> stored_, summed_, made_;   // by copy
   std::vector<std::vector<Copy>> dies_after_;  // by step
   std::map<std::pair<int, OpRule>, std::vector<double>> seconds_;  // by kind of op
 };

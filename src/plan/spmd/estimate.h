@@ -34,8 +34,8 @@ struct SpmdEstimate {
 // the step that makes it to the last one that reads it.
 SpmdEstimate EstimateOf(SpmdProblem& problem, const SpmdPlan& plan);
 
-// The same for one of several microbatches that is not the first: sums of gradients and weights
-// that were gathered once are there all the while.
+// The same for one of several microbatches, neither the first nor the last: sums of gradients and
+// weights that were gathered once are there all the while, and nothing is updated.
 SpmdEstimate LaterEstimateOf(SpmdProblem& problem, const SpmdPlan& plan);
 
 // The device that lacks most, and how much; nothing when all fit.
