@@ -33,7 +33,7 @@ class AStar {
       if (!Over()) Round(kQuick);
       more = more && waits_ && !result_.proven() && !options_.deadline.passed();
     }
-    if (options_.limits != nullptr && !Over()) AddPrices();
+    if (options_.limits != nullptr && options_.byte_prices && !Over()) AddPrices();
     result_.root_bound = result_.bound;
     while (!Over()) {
       Round(kTogether);
@@ -123,7 +123,7 @@ class AStar {
   }
 
   void ExpandSome(size_t k, int count) {
-    for (int n = 0; n < count; ++n) {
+    for (int n = 0; n < count && result_.expanded < options_.most_expanded; ++n) {
       const StateColumn::Entry* top = columns_[k].Top();
       if (top == nullptr || Hopeless(top->promise)) return;
       Expand(k, columns_[k].Take());

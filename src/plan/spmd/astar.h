@@ -35,6 +35,7 @@ struct AStarOptions {
   int64_t most_expanded = 20'000;               // states
   int most_passes = 60;                         // of the potentials
   const MemoryLimits* limits = nullptr;         // null: memory does not matter
+  bool byte_prices = true;                      // under limits a second bound, which takes longer
   // What the limits let pass may still not fit. Null: it does.
   std::function<bool(const std::vector<int>& choices)> fits = nullptr;
   Deadline deadline = {};

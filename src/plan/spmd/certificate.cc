@@ -59,15 +59,16 @@ std::optional<SpmdPlan> FittingPlan(SpmdProblem& problem, const std::vector<int>
   return std::nullopt;
 }
 
-// A pass over the potentials takes as long as there are ops. Whoever asks for A* gets it whole;
-// else the certificate of a deep model must not take longer than the plan.
+// Passes over the potentials and states take longer the deeper a model is. Whoever asks for A* gets
+// it whole; else the certificate must not take longer than the plan.
 AStarOptions EffortFor(SpmdSearch search, const Graph& graph) {
-  constexpr int64_t kOpsOfAllPasses = 60'000;
-  constexpr int kFewest = 10;
+  constexpr int64_t kFewOps = 1000, kOpsOfAllPasses = 60'000, kOpsOfAllStates = 4'000'000;
   AStarOptions effort;
-  if (search == SpmdSearch::kAStar) return effort;
-  const auto passes = static_cast<int>(kOpsOfAllPasses / std::ssize(graph.ops()));
-  effort.most_passes = std::clamp(passes, kFewest, effort.most_passes);
+  const int64_t ops = std::ssize(graph.ops());
+  if (search == SpmdSearch::kAStar || ops <= kFewOps) return effort;
+  effort.most_passes = static_cast<int>(std::max<int64_t>(10, kOpsOfAllPasses / ops));
+  effort.most_expanded = kOpsOfAllStates / ops;
+  effort.byte_prices = false;
   return effort;
 }
 
