@@ -31,7 +31,7 @@ Case MakeCase(int devices, int microbatches) {
       devices / 8);
   Case c;
   c.cluster = std::make_unique<Cluster>(ParseClusterToml(toml, "bench").value());
-  PlanOptions options;
+  PlanRequest options;
   options.model = fmt::format("gpt?layers={}&hidden=1024&heads=16&seq=256", devices - 2);
   options.batch = microbatches;
   c.planning = std::make_unique<Planning>(Planning::Make(options, *c.cluster, nullptr).value());

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::set<std::string> names;
   for (const heddle::JobSpec& job : jobs.value().jobs) {
     HEDDLE_CHECK(names.insert(job.name).second);
-    HEDDLE_CHECK(job.plan.empty() != job.options.model.empty() || job.plan.empty());
+    HEDDLE_CHECK(job.plan.empty() != job.request.model.empty() || job.plan.empty());
     HEDDLE_CHECK(job.steps >= 1 && job.weight > 0 && std::isfinite(job.weight));
     HEDDLE_CHECK(!job.tolerated_slowdown || *job.tolerated_slowdown >= 1);
   }

@@ -111,7 +111,7 @@ std::string Short(const Plan& plan) {
 }
 
 // Seconds of each baseline.
-Result<std::map<std::string, double>> Baselines(const PlanOptions& options,
+Result<std::map<std::string, double>> Baselines(const PlanRequest& options,
                                                 const NamedCluster& named) {
   HEDDLE_ASSIGN(const Cluster cluster, ParseClusterToml(TextOf(named), named.name));
   HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
@@ -140,7 +140,7 @@ const Node& FastestNode(const NamedCluster& cluster) {
 
 Result<Cell> Compare(const Model& model, const NamedCluster& named) {
   HEDDLE_ASSIGN(const Cluster cluster, ParseClusterToml(TextOf(named), named.name));
-  PlanOptions options;
+  PlanRequest options;
   options.model = model.spec;
   options.batch = kSamplesPerDevice * cluster.device_count();
   HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));

@@ -42,7 +42,7 @@ const std::vector<std::string>& Baselines() {
 Result<SppCell> RunCase(const SppCase& one, bool simgrid) {
   HEDDLE_ASSIGN(const Cluster cluster,
                 ParseClusterToml(ClusterText(one.topology, one.devices), one.topology));
-  PlanOptions options;
+  PlanRequest options;
   options.model = one.model.spec;
   options.batch = one.microbatches * one.model.rows;
   options.microbatches = one.microbatches;

@@ -100,7 +100,7 @@ Status Run(const std::vector<std::string>& words) {
   HEDDLE_ASSIGN(const std::optional<LaunchedRank> launched,
                 FindLaunchedRank([](const char* name) { return std::getenv(name); }, 0));
   const std::optional<CollectiveKind> kind =
-      words.size() > 2 ? ParseCollectiveKind(words[0]) : std::nullopt;
+      words.size() > 2 ? ParseChoice<CollectiveKind>(words[0]) : std::nullopt;
   if (!launched || !kind) {
     return BadInput("heddle_collective_probe", "needs ranks, a kind, repetitions and sizes",
                     "see its source");

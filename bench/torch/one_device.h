@@ -88,8 +88,8 @@ class OneDevice {
   TorchExecutor& executor() { return *executors_[0]; }
 
  private:
-  static PlanOptions OptionsOf(const std::string& model, int64_t batch, int64_t microbatches) {
-    PlanOptions options;
+  static PlanRequest OptionsOf(const std::string& model, int64_t batch, int64_t microbatches) {
+    PlanRequest options;
     options.model = model;
     options.batch = batch;
     options.microbatches = microbatches;

@@ -40,7 +40,7 @@ std::vector<Kind> Kinds() {
 }
 
 // With one stage a pipeline is plain training, whatever its method.
-RaceEntrant EntrantOf(const Kind& kind, const Plan& plan, const PlanOptions& options) {
+RaceEntrant EntrantOf(const Kind& kind, const Plan& plan, const PlanRequest& options) {
   if (plan.async) {
     static constexpr std::string_view kMethods[] = {"pd", "pd-vertical", "pd-nostash", "2bw"};
     return {std::string(kMethods[static_cast<size_t>(plan.async->versions)]),
@@ -291,6 +291,15 @@ double BatchesByBound(int stages, int64_t batches) {
   return std::ceil(low);
 }
 
+AdviceOptions AdviceFor(const PlanRequest& request) {
+  AdviceOptions options;
+  options.evidence = request.evidence;
+  options.noise = request.noise;
+  options.noise_ratio = request.noise_ratio;
+  options.rows_per_parameter = request.rows_per_parameter;
+  return options;
+}
+
 Result<Plan> FastestStep(const Planning& planning, const AdviceOptions& options) {
   Considered best = std::move(BestOfEach({Kinds()[0]}, planning, options)[0]);
   if (!best.plan && options.deadline.passed()) return OutOfTime("auto");
@@ -337,7 +346,7 @@ Result<Plan> FastestToLoss(const Planning& planning, const AdviceOptions& option
   const std::vector<Considered> all = BestOfEach(Kinds(), planning, options);
   std::vector<RaceEntrant> entrants = {{"gpipe", 1, 1}};  // sets the target
   for (const Considered& one : all) {
-    if (one.plan) entrants.push_back(EntrantOf(one.kind, *one.plan, planning.options));
+    if (one.plan) entrants.push_back(EntrantOf(one.kind, *one.plan, planning.request));
   }
   HEDDLE_ASSIGN(const std::vector<Progress> progress, by_bound
                                                           ? ByBound(entrants, options.batches / 2)

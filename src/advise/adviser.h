@@ -35,6 +35,9 @@ struct AdviceOptions {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
+// What the request says of it.
+AdviceOptions AdviceFor(const PlanRequest& request);
+
 // Batches until a method is at the target; the ends are where its interval is. Infinite: not within
 // the race.
 struct Progress {

@@ -13,7 +13,7 @@ bool JsonField::Has(std::string_view key) const {
 }
 
 Error JsonField::Bad(std::string what, std::string hint) const {
-  return BadInput(path_.empty() ? file_ : file_ + ": " + path_, std::move(what), std::move(hint));
+  return BadInput(where(), std::move(what), std::move(hint));
 }
 
 Result<JsonField> JsonField::Child(std::string_view key) const {
@@ -29,6 +29,11 @@ Status JsonField::ExpectObject() const {
   return Bad(fmt::format("found {}, expected a table", json_->type_name()));
 }
 
+Status JsonField::ExpectArray() const {
+  if (json_->is_array()) return Ok();
+  return Bad(fmt::format("found {}, expected a list", json_->type_name()));
+}
+
 Result<JsonField> JsonField::Object(std::string_view key) const {
   HEDDLE_ASSIGN(JsonField child, Child(key));
   HEDDLE_RETURN_IF_ERROR(child.ExpectObject());
@@ -37,8 +42,8 @@ Result<JsonField> JsonField::Object(std::string_view key) const {
 
 Result<JsonField> JsonField::Array(std::string_view key) const {
   HEDDLE_ASSIGN(JsonField child, Child(key));
-  if (child.json_->is_array()) return child;
-  return child.Bad(fmt::format("found {}, expected a list", child.json_->type_name()));
+  HEDDLE_RETURN_IF_ERROR(child.ExpectArray());
+  return child;
 }
 
 Result<std::string> JsonField::String(std::string_view key) const {
@@ -48,8 +53,7 @@ Result<std::string> JsonField::String(std::string_view key) const {
 
 Result<bool> JsonField::Bool(std::string_view key) const {
   HEDDLE_ASSIGN(JsonField child, Child(key));
-  if (child.json_->is_boolean()) return child.json_->get<bool>();
-  return child.Bad(fmt::format("found {}, expected true or false", child.json_->type_name()));
+  return child.AsBool();
 }
 
 Result<int64_t> JsonField::Int(std::string_view key, int64_t least, int64_t most) const {
@@ -93,6 +97,11 @@ Result<std::vector<int64_t>> JsonField::Ints(std::string_view key, int64_t least
   return values;
 }
 
+Result<bool> JsonField::AsBool() const {
+  if (json_->is_boolean()) return json_->get<bool>();
+  return Bad(fmt::format("found {}, expected true or false", json_->type_name()));
+}
+
 Result<std::string> JsonField::AsString() const {
   if (json_->is_string()) return json_->get<std::string>();
   return Bad(fmt::format("found {}, expected text", json_->type_name()));
@@ -126,7 +135,7 @@ JsonField JsonField::Element(size_t index) const {
   return JsonField((*json_)[index], file_, fmt::format("{}[{}]", path_, index));
 }
 
-Status JsonField::OnlyKeys(std::initializer_list<std::string_view> keys) const {
+Status JsonField::OnlyKeys(std::span<const std::string_view> keys) const {
   HEDDLE_RETURN_IF_ERROR(ExpectObject());
   for (const auto& item : json_->items()) {
     bool known = false;

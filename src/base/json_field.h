@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ class JsonField {
 
   const Json& json() const { return *json_; }
   bool Has(std::string_view key) const;
+  std::string where() const { return path_.empty() ? file_ : file_ + ": " + path_; }
   Error Bad(std::string what, std::string hint = "") const;  // an error about this field
 
   // Children of an object. REQUIRES of the file: the key is there and has this type.
@@ -45,14 +47,19 @@ class JsonField {
 
   // This value itself.
   Result<std::string> AsString() const;
+  Result<bool> AsBool() const;
   Result<int64_t> AsInt(int64_t least, int64_t most) const;
   Result<double> AsNumber() const;
   size_t size() const { return json_->size(); }
   JsonField Element(size_t index) const;  // REQUIRES: an array, index < size()
 
   // Refuses keys that are not in the list, with the nearest known one.
-  Status OnlyKeys(std::initializer_list<std::string_view> keys) const;
+  Status OnlyKeys(std::span<const std::string_view> keys) const;
+  Status OnlyKeys(std::initializer_list<std::string_view> keys) const {
+    return OnlyKeys(std::span(keys.begin(), keys.size()));
+  }
   Status ExpectObject() const;
+  Status ExpectArray() const;
 
  private:
   template <class T>

@@ -67,6 +67,7 @@ Result<Plan> MakePlan(const Planner& planner, const Planning& planning) {
   HEDDLE_ASSIGN(Plan plan, planner.plan(planning));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   plan.search.planning_seconds = seconds.count();
+  plan.request = planning.request;  // as asked, whatever the search asked of itself
   return plan;
 }
 

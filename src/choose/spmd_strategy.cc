@@ -40,7 +40,7 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   const std::optional<Error> no_programs = OptionsRefused(planning, "spmd");
   HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, "spmd", &PlanSpmd, best));
   for (const Replicas& replicas : kReplicas) {
-    if (planning.options.deadline.passed()) break;
+    if (planning.deadline.passed()) break;
     if (LeastOf(planning, replicas.shares(planning)) >= best.seconds()) continue;
     Result<Plan> planned = replicas.plan(planning);
     if (!planned.ok()) continue;
@@ -51,10 +51,10 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
     best.Note(no_programs ? name + ": " + no_programs->what
                           : name + " is faster than all programs");
   }
-  const bool late = planning.options.deadline.passed();
+  const bool late = planning.deadline.passed();
   if (best.tried() == 0 && refused && !late) return *refused;
   std::optional<SearchCertificate> certificate;
-  if (planning.options.search != SpmdSearch::kFold && !late) {
+  if (planning.request.search != SpmdSearch::kFold && !late) {
     HEDDLE_ASSIGN(certificate, CertifyBest(planning, "spmd", best));
   }
   HEDDLE_ASSIGN(Plan plan, std::move(best).Take());

@@ -47,7 +47,7 @@ std::vector<Surveyed> Survey::Run(const Watcher& watcher) {
 
 void Survey::PlanOne(Surveyed& one, double seconds) {
   if (deadline_.passed()) return;
-  planning_.options.deadline = deadline_.AtMost(seconds);
+  planning_.deadline = deadline_.AtMost(seconds);
   const auto start = std::chrono::steady_clock::now();
   Result<Plan> planned = MakePlan(*one.planner, planning_);
   if (planned.ok()) {
@@ -63,7 +63,7 @@ void Survey::PlanOne(Surveyed& one, double seconds) {
   const ErrorKind kind = planned.error().kind;
   if (kind != ErrorKind::kInfeasible && kind != ErrorKind::kUsage) {
     one.status = SurveyStatus::kFailed;
-  } else if (!planning_.options.deadline.passed()) {
+  } else if (!planning_.deadline.passed()) {
     one.status = SurveyStatus::kInfeasible;
   }
 }

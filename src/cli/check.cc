@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/program_source.h"
+#include "program/check/untagged.h"
 #include "report/text_width.h"
 
 namespace heddle {
@@ -25,6 +26,8 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
     for (const Finding& finding : verdict.findings) {
       json["findings"].push_back({{"kind", NameOf(finding.kind)}, {"message", finding.message}});
     }
+    const auto needs_tags = verdict.ok() ? NeedsTags(source.program) : std::nullopt;
+    json["needs_tags"] = needs_tags ? Json(*needs_tags) : Json();
     json["memory"] = MemoryJson(source, verdict);
     json["other_cluster"] = MatchJson(source.match);
     terminal.PrintJson(json);
@@ -47,6 +50,11 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
         "ok: {} devices, {} instructions, every layer once, no deadlock, at most {} on a device\n",
         GroupDigits(static_cast<int64_t>(source.program.devices.size())),
         GroupDigits(source.program.instruction_count()), ToText(peak)));
+    if (const auto crossing = NeedsTags(source.program)) {
+      terminal.Print(Wrapped("Its messages need tags, which libraries such as NCCL have not: " +
+                                 *crossing,
+                             terminal.width));
+    }
   }
   return Ok();
 }

@@ -4,13 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
 #include "plan/planning.h"
+#include "program/plan/request_fields.h"
 #include "report/terminal_text.h"
 #include "report/text_table.h"
 
@@ -64,29 +67,20 @@ class Commands {
   std::vector<Entry> actions_;
 };
 
-// Options that plan and compare share.
-struct PlanFlags {
-  std::string model;
+// What plan and compare are asked: the fields of a request as options (request_fields.h), and the
+// files it is about.
+class PlanFlags {
+ public:
+  explicit PlanFlags(RequestSource source) : source_(source) {}
+  void AddTo(CLI::App* command);
+  Result<PlanRequest> ToRequest() const;
+
   std::string cluster;
   std::string profile;
-  std::optional<int64_t> profile_batch;
-  std::string profile_device;
-  int64_t batch = 256;
-  std::optional<int64_t> microbatches;      // tuned unless given
-  std::optional<int64_t> micro_batch_size;  // instead: samples of each
-  std::string dtype = "fp32";
-  std::string optimizer = "adam";
-  double clip = 0;
-  std::string links = "shared";
-  std::string versions = "stash";
-  std::string sync = "allreduce";
-  std::string compress;
-  int64_t every = 8;
-  std::string replicas;  // empty: the faster
-  std::string search = "auto";
 
-  void AddTo(CLI::App* command);
-  Result<PlanOptions> ToOptions() const;
+ private:
+  RequestSource source_;
+  std::map<std::string_view, std::string> texts_;  // by key; empty: not given
 };
 
 // A cluster, perhaps a profile, and the planning made from them: they stay where they are.
@@ -95,7 +89,7 @@ struct PlanInputs {
   std::unique_ptr<Profile> profile;
   std::unique_ptr<Planning> planning;
 };
-Result<PlanInputs> LoadInputs(const PlanFlags& flags);
+Result<PlanInputs> LoadInputs(const PlanFlags& flags, const Deadline& deadline);
 Result<std::unique_ptr<Profile>> LoadOptionalProfile(const std::string& path);
 
 void AddCheckCommand(Commands& commands);

@@ -158,7 +158,7 @@ void PrintRows(const std::vector<Row>& rows, int64_t batch, const Terminal& term
 }
 
 struct Flags {
-  PlanFlags plan;
+  PlanFlags plan{RequestSource::kCompare};
   std::vector<std::string> strategies;
   double budget = 60;
 };
@@ -241,7 +241,7 @@ Status Verdict(const std::vector<Row>& rows) {
 Status Run(const Flags& flags, const Terminal& terminal) {
   const Deadline deadline = Deadline::In(flags.budget);
   HEDDLE_ASSIGN(std::vector<const Planner*> planners, WantedPlanners(flags.strategies));
-  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
+  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan, deadline));
   RowWatch watch(terminal);
   Survey survey(*inputs.planning, std::move(planners), deadline);
   std::vector<Row> rows;
@@ -259,7 +259,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     if (a.ok() != b.ok()) return a.ok();
     return a.iteration_seconds < b.iteration_seconds;
   });
-  PrintRows(rows, inputs.planning->options.batch, terminal);
+  PrintRows(rows, inputs.planning->request.batch, terminal);
   return Verdict(rows);
 }
 

@@ -78,9 +78,9 @@ const Plan& FastestAsOneDevice(const std::vector<Plan>& plans) {
 }
 
 // What a worker said of an emulated run of a plan.
-Result<Json> RunEmulated(const Plan& plan, const std::string& folder) {
+Result<Json> RunEmulated(const Plan& plan, const Graph& graph, const std::string& folder) {
   const std::string path = folder + "/" + plan.strategy + ".json";
-  HEDDLE_RETURN_IF_ERROR(WriteFile(path, PlanToJson(plan).dump(2)));
+  HEDDLE_RETURN_IF_ERROR(WriteFile(path, PlanToJson(plan, graph).dump(2)));
   RunConfig config;
   config.plan = path;
   config.steps = 13;
@@ -94,10 +94,10 @@ Result<Json> RunEmulated(const Plan& plan, const std::string& folder) {
 
 // A small GPT under the fastest plan and under even data parallelism, for real but slowed down.
 Status RunSmall(const Cluster& cluster, const Terminal& terminal) {
-  PlanOptions options;
-  options.model = "tiny-gpt?layers=6";
-  options.batch = 32;
-  HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
+  PlanRequest request;
+  request.model = "tiny-gpt?layers=6";
+  request.batch = 32;
+  HEDDLE_ASSIGN(const Planning planning, Planning::Make(request, cluster, nullptr));
   HEDDLE_ASSIGN(const std::vector<Plan> plans, PlansByTime(planning));
   const Plan& best = FastestAsOneDevice(plans);
   HEDDLE_ASSIGN(const Plan even, MakePlan("dp", planning));
@@ -115,7 +115,7 @@ Status RunSmall(const Cluster& cluster, const Terminal& terminal) {
                    {"late", Align::kRight},
                    {"loss", Align::kRight}});
   for (const Plan* plan : {&best, &even}) {
-    HEDDLE_ASSIGN(const Json run, RunEmulated(*plan, folder));
+    HEDDLE_ASSIGN(const Json run, RunEmulated(*plan, planning.graph, folder));
     const double predicted = run["predicted_iteration_seconds"];
     const double measured = run["measured_iteration_seconds"];
     table.AddRow({plan->strategy, ToText(Seconds{predicted}), ToText(Seconds{measured}),
@@ -136,17 +136,17 @@ Status RunSmall(const Cluster& cluster, const Terminal& terminal) {
 
 Status Run(bool only_plan, const Terminal& terminal) {
   HEDDLE_ASSIGN(const Cluster cluster, ParseClusterToml(kCluster, "the demo's cluster"));
-  PlanOptions options;
-  options.model = "gpt?layers=12&hidden=768&seq=256";
-  options.batch = 64;
-  HEDDLE_ASSIGN(const Planning planning, Planning::Make(options, cluster, nullptr));
+  PlanRequest request;
+  request.model = "gpt?layers=12&hidden=768&seq=256";
+  request.batch = 64;
+  HEDDLE_ASSIGN(const Planning planning, Planning::Make(request, cluster, nullptr));
   HEDDLE_ASSIGN(const std::vector<Plan> plans, PlansByTime(planning));
   const Plan& best = FastestAsOneDevice(plans);
   HEDDLE_ASSIGN(const Evaluation evaluation, EvaluateFitting(planning, best, /*keep_events=*/true));
   HEDDLE_ASSIGN(const Throughput throughput,
                 ThroughputOf(best, planning.graph, cluster, evaluation.simulation.iteration));
   if (terminal.json) {
-    Json json = PlanToJson(best);
+    Json json = PlanToJson(best, planning.graph);
     AddThroughput(throughput, json);
     json["compared"] = Json::array();
     for (const Plan& plan : plans) {
@@ -158,12 +158,12 @@ Status Run(bool only_plan, const Terminal& terminal) {
   }
   terminal.Print(fmt::format(
       "A GPT with {:.0f} M parameters on 2 V100 and 2 P100 behind a 10 Gbit/s link, batch {}.\n\n",
-      static_cast<double>(planning.graph.parameter_count()) / 1e6, options.batch));
+      static_cast<double>(planning.graph.parameter_count()) / 1e6, request.batch));
   TextTable table({{"strategy"}, {"iteration", Align::kRight}, {"samples/s", Align::kRight}});
   for (const Plan& plan : plans) {
     const double seconds = plan.seconds_per_batch();
     table.AddRow({plan.strategy, ToText(Seconds{seconds}),
-                  RateText(static_cast<double>(options.batch) / seconds)},
+                  RateText(static_cast<double>(request.batch) / seconds)},
                  &plan == &best ? Tone::kGood : Tone::kPlain);
   }
   terminal.Print(table.Print(terminal.style()) + "\nThe fastest that trains as one device would: ");

@@ -51,7 +51,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     terminal.Print(TextOf(loaded, evaluation.simulation, throughput, terminal.style(), flags.all));
     return Ok();
   }
-  Json json = PlanToJson(loaded.plan);
+  Json json = PlanToJson(loaded.plan, loaded.planning->graph);
   json["schema"] = "heddle.explanation/1";
   json.erase("cluster");
   AddThroughput(throughput, json);

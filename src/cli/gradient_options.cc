@@ -12,15 +12,15 @@ namespace heddle {
 
 Status RefuseUnusedGradientOptions(const Plan& plan, const Graph& graph) {
   constexpr std::string_view kWithoutReplicas[] = {"gpipe", "1f1b", "zb-h1", "interleaved"};
-  const bool servers = plan.sync == GradientSync::kServers;
-  const bool asked = servers || plan.compress;
+  const bool servers = plan.request.sync == GradientSync::kServers;
+  const bool asked = servers || plan.request.compress;
   if (!asked || std::find(std::begin(kWithoutReplicas), std::end(kWithoutReplicas),
                           plan.strategy) == std::end(kWithoutReplicas)) {
     return Ok();
   }
   Plan plain = plan;
-  plain.sync = GradientSync::kAllReduce;
-  plain.compress = false;
+  plain.request.sync = GradientSync::kAllReduce;
+  plain.request.compress = false;
   HEDDLE_ASSIGN(const Program with, LowerPlan(plan, graph));
   HEDDLE_ASSIGN(const Program without, LowerPlan(plain, graph));
   if (PrintProgram(with) != PrintProgram(without)) return Ok();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "program/plan/request_fields.h"
 
 namespace heddle {
 namespace {
@@ -23,8 +24,6 @@ struct OptionRule {
   std::string_view goes_with;
 };
 
-constexpr std::string_view kAsynchronous = "--strategy async | --strategy auto --goal time-to-loss";
-constexpr std::string_view kLocal = "--strategy local | --strategy auto --goal time-to-loss";
 constexpr std::string_view kAveraging = "--methods local,local-plain,diloco";
 
 constexpr std::string_view kRows =
@@ -34,21 +33,6 @@ constexpr std::string_view kMadeRows =
 constexpr std::string_view kNetwork = "--objective lm | --paper lm";
 
 constexpr OptionRule kRules[] = {
-    {"plan", "--versions", kAsynchronous},
-    {"plan", "--every", kLocal},
-    {"plan", "--replicas", kLocal},
-    {"plan", "--search", "--strategy spmd,auto"},
-    {"plan", "--goal", "--strategy auto"},
-    {"plan", "--evidence", "--goal time-to-loss"},
-    {"plan", "--noise", "--goal time-to-loss --evidence !bound no --noise-ratio"},
-    {"plan", "--noise-ratio", "--goal time-to-loss --evidence map"},
-    {"plan", "--rows-per-parameter", "--goal time-to-loss --evidence map"},
-    {"plan", "--micro-batch-size", "no --microbatches"},
-    {"compare", "--micro-batch-size", "no --microbatches"},
-    {"compare", "--versions", "no --strategies | --strategies async"},
-    {"compare", "--every", "no --strategies | --strategies local"},
-    {"compare", "--replicas", "no --strategies | --strategies local"},
-    {"compare", "--search", "no --strategies | --strategies spmd"},
     {"explain", "--all", "no --json"},
     {"simulate", "--network", "no --json"},
     {"simulate", "--rows", "no --json"},
@@ -200,13 +184,28 @@ Status CheckRule(const OptionRule& rule, const CLI::App& command) {
                LikelyTypo(*broken, command) + Remedy(alternatives));
 }
 
+// Those of the fields that not every strategy reads.
+Status CheckRequestRules(const std::string& path, const CLI::App& command) {
+  if (path != "plan" && path != "compare") return Ok();
+  for (const RequestField& field : RequestFields()) {
+    std::string goes_with(field.goes_with);
+    if (path == "compare" && !field.of_strategy.empty()) {
+      goes_with = fmt::format("no --strategies | --strategies {}", field.of_strategy);
+    }
+    if (goes_with.empty()) continue;
+    const std::string option = field.option();
+    HEDDLE_RETURN_IF_ERROR(CheckRule({path, option, goes_with}, command));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status CheckOptionRules(const std::string& path, const CLI::App& command) {
   for (const OptionRule& rule : kRules) {
     if (rule.command == path) HEDDLE_RETURN_IF_ERROR(CheckRule(rule, command));
   }
-  return Ok();
+  return CheckRequestRules(path, command);
 }
 
 }  // namespace heddle

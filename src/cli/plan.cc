@@ -19,30 +19,28 @@ namespace heddle {
 namespace {
 
 struct Flags {
-  PlanFlags plan;
-  std::string strategy = "auto";
-  std::string goal = "step-time";
-  AdviceOptions advice;
+  PlanFlags plan{RequestSource::kPlan};
   double budget = 0;  // seconds; 0: not given
   std::string output;
 };
 
 // Of all strategies together unless the user says. One alone takes as long as it takes.
-Deadline DeadlineOf(const Flags& flags) {
+Deadline DeadlineOf(const Flags& flags, const PlanRequest& request) {
   constexpr double kAuto = 60;
   if (flags.budget > 0) return Deadline::In(flags.budget);
-  return flags.strategy == "auto" ? Deadline::In(kAuto) : Deadline();
+  return request.strategy == "auto" ? Deadline::In(kAuto) : Deadline();
 }
 
-Result<Plan> MakeOne(const Flags& flags, const Planning& planning, const Terminal& terminal) {
-  terminal.Progress(fmt::format("planning {} …", flags.strategy));
-  if (flags.strategy != "auto") return MakePlan(flags.strategy, planning);
-  AdviceOptions advice = flags.advice;
-  advice.deadline = planning.options.deadline;
+Result<Plan> MakeOne(const Planning& planning, const Terminal& terminal) {
+  const PlanRequest& request = planning.request;
+  terminal.Progress(fmt::format("planning {} …", request.strategy));
+  if (request.strategy != "auto") return MakePlan(request.strategy, planning);
+  AdviceOptions advice = AdviceFor(request);
+  advice.deadline = planning.deadline;
   advice.progress = [&](const std::string& what) { terminal.Progress(what); };
   const auto start = std::chrono::steady_clock::now();
-  HEDDLE_ASSIGN(Plan plan, flags.goal == "time-to-loss" ? FastestToLoss(planning, advice)
-                                                        : FastestStep(planning, advice));
+  HEDDLE_ASSIGN(Plan plan, request.goal == PlanGoal::kTimeToLoss ? FastestToLoss(planning, advice)
+                                                                 : FastestStep(planning, advice));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   plan.search.planning_seconds = seconds.count();
   return plan;
@@ -58,33 +56,21 @@ std::string BetterText(const Planning& planning, const Plan& plan) {
                      (1 - seconds / plan.seconds_per_batch()) * 100, better->strategy);
 }
 
-Status CheckGoal(const Flags& flags) {
-  if (flags.goal != "step-time" && flags.goal != "time-to-loss") {
-    return BadInput("--goal", fmt::format("\"{}\" is unknown", flags.goal),
-                    "step-time or time-to-loss");
-  }
-  if (flags.goal == "time-to-loss" && flags.strategy != "auto") {
-    return Usage("--goal time-to-loss weighs strategies against each other",
-                 "use it with --strategy auto");
-  }
-  return Ok();
-}
-
 Status Run(const Flags& flags, const Terminal& terminal) {
-  HEDDLE_RETURN_IF_ERROR(CheckGoal(flags));
-  if (flags.strategy != "auto") HEDDLE_RETURN_IF_ERROR(FindPlanner(flags.strategy));
-  const Deadline deadline = DeadlineOf(flags);
+  HEDDLE_ASSIGN(const PlanRequest request, flags.plan.ToRequest());
+  const bool any = request.strategy == "auto";
+  if (!any) HEDDLE_RETURN_IF_ERROR(FindPlanner(request.strategy));
+  const Deadline deadline = DeadlineOf(flags, request);
   HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.output));
-  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan));
-  inputs.planning->options.deadline = deadline;
-  Result<Plan> planned = MakeOne(flags, *inputs.planning, terminal);
+  HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan, deadline));
+  Result<Plan> planned = MakeOne(*inputs.planning, terminal);
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
   HEDDLE_RETURN_IF_ERROR(RefuseUnusedGradientOptions(plan, inputs.planning->graph));
   HEDDLE_ASSIGN(const Throughput throughput,
                 ThroughputOf(plan, inputs.planning->graph, *inputs.cluster,
                              Seconds{plan.estimate.iteration_seconds}));
-  Json json = PlanToJson(plan);
+  Json json = PlanToJson(plan, inputs.planning->graph);
   AddThroughput(throughput, json);
   if (!flags.output.empty()) HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, json.dump(2) + "\n"));
   if (terminal.json) {
@@ -92,7 +78,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     return Ok();
   }
   terminal.Print(PlanText(plan, inputs.planning->graph, throughput, terminal.style()));
-  if (flags.strategy != "auto") terminal.Print(BetterText(*inputs.planning, plan));
+  if (!any) terminal.Print(BetterText(*inputs.planning, plan));
   if (flags.output.empty()) {
     terminal.Print("\nKeep it with -o plan.json; then heddle explain plan.json shows why.\n");
   } else {
@@ -112,42 +98,15 @@ void AddPlanCommand(Commands& commands) {
                    "-o plan.json");
   flags->plan.AddTo(command);
   std::string names;
-  for (const Planner& planner : Planners()) {
-    names += planner.name + ", ";
-  }
-  command
-      ->add_option("--strategy", flags->strategy,
-                   names + "or auto, the best of those that train as one device would")
-      ->capture_default_str();
+  for (const Planner& planner : Planners()) names += planner.name + ", ";
+  command->get_option("--strategy")
+      ->description(names + "or auto, the best of those that train as one device would");
   command
       ->add_option("--budget", flags->budget,
                    "Seconds for the planning, after which the best so far is taken; 60 for auto "
                    "unless given, no limit for one strategy")
       ->envname("HEDDLE_BUDGET")
       ->check(Above(0));
-  command
-      ->add_option("--goal", flags->goal,
-                   "auto: step-time, the fastest that equals one device; or time-to-loss, which "
-                   "weighs synchronous, asynchronous and local training")
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--evidence", flags->advice.evidence,
-          "time-to-loss: what tells progress per batch: map, the race of heddle lab map at "
-          "your noise and rows; another objective of heddle lab race; or bound")
-      ->capture_default_str();
-  command->add_option("--noise", flags->advice.noise, "time-to-loss: of gradients in the race")
-      ->check(AtLeast(0))
-      ->capture_default_str();
-  command
-      ->add_option("--noise-ratio", flags->advice.noise_ratio,
-                   "time-to-loss: instead of --noise, what heddle run --measure-noise found")
-      ->check(AtLeast(0));
-  command
-      ->add_option("--rows-per-parameter", flags->advice.rows_per_parameter,
-                   "time-to-loss: samples of the data for each parameter of the model")
-      ->check(Within(0.01, 1000))
-      ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write the plan to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

@@ -143,12 +143,13 @@ std::string Entry(const char* title, const std::string& text, const TableStyle& 
 
 std::string PlanText(const Plan& plan, const Graph& graph, const Throughput& throughput,
                      const TableStyle& style) {
-  std::string out = Wrapped(fmt::format("{} of {} · batch {} in {} · {} · {} · {}", plan.strategy,
-                                        WithoutControls(plan.model), GroupDigits(plan.batch),
-                                        Counted(plan.microbatches, "microbatch", "microbatches"),
-                                        Counted(plan.devices_used(), "device", "devices"),
-                                        NameOf(plan.dtype), NameOf(plan.optimizer)),
-                            style.width);
+  std::string out =
+      Wrapped(fmt::format("{} of {} · batch {} in {} · {} · {} · {}", plan.strategy,
+                          WithoutControls(plan.request.model), GroupDigits(plan.request.batch),
+                          Counted(plan.microbatches, "microbatch", "microbatches"),
+                          Counted(plan.devices_used(), "device", "devices"),
+                          NameOf(plan.request.dtype), NameOf(plan.request.optimizer)),
+              style.width);
   out += "\n" + (plan.spmd ? SpmdText(plan, graph, style) : StageTable(plan, graph).Print(style));
   const Estimate& estimate = plan.estimate;
   const double seconds = estimate.iteration_seconds;

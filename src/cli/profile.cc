@@ -25,11 +25,8 @@ struct Flags {
 };
 
 Status Run(const Flags& flags, const Terminal& terminal) {
-  if (!ParseOptimizer(flags.optimizer)) {
-    return BadInput("--optimizer", fmt::format("\"{}\" is unknown", flags.optimizer),
-                    std::string(kOptimizerChoices));
-  }
-  const auto dtype = ParseDType(flags.dtype);
+  HEDDLE_RETURN_IF_ERROR(ReadChoice<Optimizer>("--optimizer", flags.optimizer));
+  const auto dtype = ParseChoice<DType>(flags.dtype);
   if (dtype != DType::kF32 && dtype != DType::kF64) {
     return BadInput("--dtype", fmt::format("\"{}\" is not measured here", flags.dtype),
                     "fp32 or fp64");
@@ -69,7 +66,7 @@ void AddProfileCommand(Commands& commands) {
   command->add_option("--type", flags->type, "The device type to file the times under")
       ->capture_default_str();
   command->add_option("--dtype", flags->dtype, "fp32 or fp64")->capture_default_str();
-  command->add_option("--optimizer", flags->optimizer, std::string(kOptimizerChoices))
+  command->add_option("--optimizer", flags->optimizer, ChoiceText<Optimizer>())
       ->capture_default_str();
   command->add_option("--clip,--max-grad-norm", flags->clip, "As in plan")
       ->check(AtLeast(0))

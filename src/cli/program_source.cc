@@ -53,11 +53,9 @@ Status FindGraph(const std::string& file, ProgramSource& source) {
 
 Result<LinkModel> LinksOf(const ProgramFlags& flags, const ProgramSource& source) {
   if (flags.links.empty()) {
-    return source.is_plan ? source.loaded.planning->options.links : LinkModel::kShared;
+    return source.is_plan ? source.loaded.plan.request.links : LinkModel::kShared;
   }
-  if (const auto links = ParseLinkModel(flags.links)) return *links;
-  return BadInput("--links", fmt::format("\"{}\" is unknown", flags.links),
-                  "shared, exclusive or channels");
+  return ReadChoice<LinkModel>("--links", flags.links);
 }
 
 Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {

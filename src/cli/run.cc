@@ -37,7 +37,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   RunConfig config = flags.config;
   config.seed = flags.seed;
   if (!flags.dtype.empty()) {
-    config.dtype = ParseDType(flags.dtype);
+    config.dtype = ParseChoice<DType>(flags.dtype);
     if (!config.dtype) {
       return BadInput("--dtype", fmt::format("\"{}\" is unknown", flags.dtype), "fp32 or fp64");
     }

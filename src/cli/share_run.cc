@@ -22,7 +22,7 @@ namespace {
 Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profile,
                                 const std::string& directory, const std::string& dtype) {
   ShareJobConfig config;
-  config.dtype = ParseDType(dtype);
+  config.dtype = ParseChoice<DType>(dtype);
   config.name = job.spec.name;
   config.profile = profile;
   config.steps = job.spec.steps;
@@ -30,7 +30,8 @@ Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profil
   config.times = job.times;
   config.plan = fmt::format("{}/plans/{}.json", directory, job.spec.name);
   HEDDLE_RETURN_IF_ERROR(MakeDirectories(directory + "/plans"));
-  HEDDLE_RETURN_IF_ERROR(WriteFile(config.plan, PlanToJson(job.plan).dump(2) + "\n"));
+  HEDDLE_RETURN_IF_ERROR(
+      WriteFile(config.plan, PlanToJson(job.plan, job.planning->graph).dump(2) + "\n"));
   return config;
 }
 
@@ -51,7 +52,7 @@ std::vector<std::vector<size_t>> GroupsOf(const ShareInputs& inputs, const Share
 // and in the order that it knows.
 std::vector<Seconds> PredictionFor(const ShareInputs& inputs, const std::vector<size_t>& group,
                                    const ShareRunFlags& flags) {
-  const TurnOrder order = ParseTurnOrder(flags.order).value_or(inputs.file.share.order);
+  const TurnOrder order = ParseChoice<TurnOrder>(flags.order).value_or(inputs.file.share.order);
   const bool modelled = flags.emulate || flags.shaped;
   if (!modelled || flags.together || order != inputs.file.share.order) return {};
   const Result<std::vector<Seconds>> steps = SimulatedSteps(inputs, group);
@@ -125,7 +126,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
   }
   HEDDLE_ASSIGN(const DirectoryClaim claim, ClaimNew(config.directory));
   config.claim = claim.KeepOnExec();
-  config.order = ParseTurnOrder(flags.order).value_or(inputs.file.share.order);
+  config.order = ParseChoice<TurnOrder>(flags.order).value_or(inputs.file.share.order);
   config.manner = flags.together ? ShareManner::kTogether : ShareManner::kTurns;
   config.switch_cost = inputs.file.share.switch_cost;
   config.serial = !flags.no_serial;

@@ -16,24 +16,6 @@ double BytesMoved(CollectiveKind kind, size_t members, double bytes) {
 }
 namespace {
 
-constexpr std::array<std::string_view, 5> kKindNames = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
-};
-constexpr std::array<std::string_view, 4> kAlgorithmNames = {
-    "ring",
-    "tree",
-    "hierarchical",
-    "grouped",
-};
-
-template <class Enum, size_t count>
-std::optional<Enum> FindName(const std::array<std::string_view, count>& names,
-                             std::string_view name) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Enum>(found - names.begin());
-}
-
 bool HasBlocks(CollectiveKind kind) {
   return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
 }
@@ -79,17 +61,6 @@ void AddHierarchical(const CollectiveRequest& request, CommPhases& phases) {
 }
 
 }  // namespace
-
-std::string_view NameOf(CollectiveKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
-std::string_view NameOf(CollectiveAlgorithm algorithm) {
-  return kAlgorithmNames[static_cast<size_t>(algorithm)];
-}
-std::optional<CollectiveKind> ParseCollectiveKind(std::string_view name) {
-  return FindName<CollectiveKind>(kKindNames, name);
-}
-std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name) {
-  return FindName<CollectiveAlgorithm>(kAlgorithmNames, name);
-}
 
 // alpha + S / bandwidth of the narrowest wire (cut-through).
 CommCost NetworkCost::Transfer(DeviceId from, DeviceId to, Bytes bytes) const {
@@ -142,9 +113,9 @@ CollectiveAlgorithm NetworkCost::Cheapest(CollectiveRequest request) const {
   CollectiveAlgorithm best = CollectiveAlgorithm::kRing;
   request.algorithm = best;
   Seconds least = Collective(request).seconds;
-  for (size_t i = 1; i < kAlgorithmNames.size(); ++i) {
-    request.algorithm = static_cast<CollectiveAlgorithm>(i);
-    if (!Supports(request)) continue;
+  for (const auto& choice : Choices<CollectiveAlgorithm>::kTable) {
+    request.algorithm = choice.value;
+    if (choice.value == CollectiveAlgorithm::kRing || !Supports(request)) continue;
     const Seconds seconds = Collective(request).seconds;
     if (seconds >= least) continue;
     least = seconds;

@@ -36,10 +36,23 @@ enum class CollectiveKind : uint8_t {
 // all-gather and reduce-scatter only.
 enum class CollectiveAlgorithm : uint8_t { kRing, kTree, kHierarchical, kGrouped };
 
-std::string_view NameOf(CollectiveKind kind);
-std::string_view NameOf(CollectiveAlgorithm algorithm);
-std::optional<CollectiveKind> ParseCollectiveKind(std::string_view name);
-std::optional<CollectiveAlgorithm> ParseCollectiveAlgorithm(std::string_view name);
+template <>
+struct Choices<CollectiveKind> {
+  static constexpr Choice<CollectiveKind> kTable[] = {
+      {CollectiveKind::kAllReduce, "all-reduce"},
+      {CollectiveKind::kAllGather, "all-gather"},
+      {CollectiveKind::kReduceScatter, "reduce-scatter"},
+      {CollectiveKind::kAllToAll, "all-to-all"},
+      {CollectiveKind::kBroadcast, "broadcast"}};
+};
+template <>
+struct Choices<CollectiveAlgorithm> {
+  static constexpr Choice<CollectiveAlgorithm> kTable[] = {
+      {CollectiveAlgorithm::kRing, "ring"},
+      {CollectiveAlgorithm::kTree, "tree"},
+      {CollectiveAlgorithm::kHierarchical, "hierarchical"},
+      {CollectiveAlgorithm::kGrouped, "grouped"}};
+};
 
 struct WireLoad {
   WireId wire;

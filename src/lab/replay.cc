@@ -90,7 +90,7 @@ Schedule ScheduleOf(const PipelineClock& clock, const Timeline& timeline) {
 Result<Schedule> ReplayProgram(const ReplayOptions& options) {
   const int stages = options.clock.stages;
   HEDDLE_ASSIGN(const Cluster cluster, ChainOfDevices(options.clock));
-  PlanOptions planned;
+  PlanRequest planned;
   planned.model = fmt::format("mlp?layers={}&hidden=4&inputs=4&outputs=4", std::max(2, stages));
   planned.batch = 1;
   HEDDLE_ASSIGN(const Planning planning, Planning::Make(planned, cluster, nullptr));

@@ -3,26 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "base/hash.h"
 
 namespace heddle {
 namespace {
-
-constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
-    "input", "parameter", "state", "activation", "gradient", "weight_gradient", "loss"};
-
-constexpr std::array<std::string_view, kOptimizers.size()> kOptimizerNames = {"sgd", "momentum",
-                                                                              "adam", "adamw"};
-
-template <class Enum, size_t N>
-std::optional<Enum> FindName(const std::array<std::string_view, N>& names, std::string_view name) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Enum>(found - names.begin());
-}
 
 bool IsIdentifier(std::string_view name) {
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
@@ -50,15 +36,6 @@ void HashShape(const OpAttributes& a, Hash& hash) {
 }
 
 }  // namespace
-
-std::string_view NameOf(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
-std::optional<Role> ParseRole(std::string_view name) { return FindName<Role>(kRoleNames, name); }
-std::string_view NameOf(Optimizer optimizer) {
-  return kOptimizerNames[static_cast<size_t>(optimizer)];
-}
-std::optional<Optimizer> ParseOptimizer(std::string_view name) {
-  return FindName<Optimizer>(kOptimizerNames, name);
-}
 
 int64_t Tensor::elements() const {
   int64_t product = 1;

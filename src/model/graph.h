@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/dtype.h"
 #include "base/id.h"
 #include "base/result.h"
@@ -43,8 +44,14 @@ enum class Role : uint8_t {
   kLoss,            //
 };
 inline constexpr int kRoleCount = 7;
-std::string_view NameOf(Role role);
-std::optional<Role> ParseRole(std::string_view name);
+template <>
+struct Choices<Role> {
+  static constexpr Choice<Role> kTable[] = {
+      {Role::kInput, "input"},       {Role::kParameter, "parameter"},
+      {Role::kState, "state"},       {Role::kActivation, "activation"},
+      {Role::kGradient, "gradient"}, {Role::kWeightGradient, "weight_gradient"},
+      {Role::kLoss, "loss"}};
+};
 
 enum class Phase : uint8_t { kForward, kBackwardInput, kBackwardWeight, kUpdate };
 
@@ -123,9 +130,13 @@ struct Parameter {
 enum class Optimizer : uint8_t { kSgd, kMomentum, kAdam, kAdamW };
 inline constexpr std::array<Optimizer, 4> kOptimizers = {Optimizer::kSgd, Optimizer::kMomentum,
                                                          Optimizer::kAdam, Optimizer::kAdamW};
-inline constexpr std::string_view kOptimizerChoices = "sgd, momentum, adam or adamw";
-std::string_view NameOf(Optimizer optimizer);
-std::optional<Optimizer> ParseOptimizer(std::string_view name);
+template <>
+struct Choices<Optimizer> {
+  static constexpr Choice<Optimizer> kTable[] = {{Optimizer::kSgd, "sgd"},
+                                                 {Optimizer::kMomentum, "momentum"},
+                                                 {Optimizer::kAdam, "adam"},
+                                                 {Optimizer::kAdamW, "adamw"}};
+};
 
 class Graph {
  public:

@@ -36,7 +36,7 @@ class GradientSums {
   GradientSums(const Planning& planning, const Program& program)
       : cluster_(*planning.cluster),
         program_(program),
-        compete_(planning.options.links != LinkModel::kChannels) {
+        compete_(planning.request.links != LinkModel::kChannels) {
     for (const Parameter& parameter : planning.graph.parameters()) {
       layers_[planning.graph.tensor(parameter.gradient).name] = &parameter.layers;
     }
@@ -101,7 +101,7 @@ WeightWork WeightWorkOf(const Planning& planning, const Plan& plan, const StageP
   const OpCost cost = planning.cost();
   const DeviceTypeSpec& type =
       planning.cluster->type_of(*planning.cluster->FindDevice(stage.devices[member]));
-  const std::vector<int64_t> rows = MicrobatchRows(plan.batch, plan.microbatches);
+  const std::vector<int64_t> rows = MicrobatchRows(plan.request.batch, plan.microbatches);
   std::map<int64_t, int> times;  // by rows of this device: microbatches with so many
   for (const WorkItem& item : stage.order) {
     if (item.kind != WorkKind::kForward || item.chunk != 0) continue;
@@ -133,7 +133,7 @@ class Cycle {
       : pipeline_(pipeline),
         uses_(uses),
         sums_(sums),
-        wires_(planning.options.links != LinkModel::kChannels),
+        wires_(planning.request.links != LinkModel::kChannels),
         way_(planning, plan, pipeline) {
     for (const StagePlan& stage : pipeline.stages) {
       weights_.emplace_back();
@@ -232,7 +232,7 @@ Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation&
     uses[use.device] = use;
   }
   for (const WireUse& use : evaluation.simulation.wires) {
-    if (planning.options.links == LinkModel::kChannels) break;  // which wires do not hold up
+    if (planning.request.links == LinkModel::kChannels) break;  // which wires do not hold up
     const Wire& wire = planning.cluster->wires()[static_cast<size_t>(use.wire.value)];
     bound = std::max(bound, use.bytes / wire.bandwidth.value);
   }

@@ -1,7 +1,7 @@
 // Deadline: when a search has to end; without one it takes as long as it takes.
 //
-//   options.deadline = Deadline::In(60);                     // seconds from now
-//   while (…) if (planning.options.deadline.passed()) break;
+//   planning.deadline = Deadline::In(60);                    // seconds from now
+//   while (…) if (planning.deadline.passed()) break;
 //
 // Planners ask in their loops. Out of time with a plan in hand they give that back, with a note;
 // without one, OutOfTime. The clock is a parameter: a test counts questions instead of seconds.

@@ -14,7 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 Seconds FamilyBound(const Planning& planning, bool divides_ops, int64_t microbatches) {
-  const int64_t rows = (planning.options.batch + microbatches - 1) / microbatches;
+  const int64_t rows = (planning.request.batch + microbatches - 1) / microbatches;
   const auto seconds =
       LayerSampleSeconds(planning, rows, {&ChainLayer::forward, &ChainLayer::backward});
   const auto& devices = planning.cluster->devices();
@@ -33,7 +33,7 @@ Seconds FamilyBound(const Planning& planning, bool divides_ops, int64_t microbat
     }
     speed += type_speed;
   }
-  const auto batch = static_cast<double>(planning.options.batch);
+  const auto batch = static_cast<double>(planning.request.batch);
   const double shared = speed > 0 ? batch * work / speed : 0;
   if (divides_ops) return Seconds{shared};
   // Gradients of weights may wait: they are not on the way.

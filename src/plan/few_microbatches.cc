@@ -122,7 +122,7 @@ class Comparison {
 
 Plan WithMicrobatches(const Plan& plan, int64_t microbatches) {
   Plan few = plan;
-  few.batch = plan.batch / plan.microbatches * microbatches;
+  few.request.batch = plan.request.batch / plan.microbatches * microbatches;
   few.microbatches = microbatches;
   return few;
 }

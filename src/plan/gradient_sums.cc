@@ -22,7 +22,7 @@ GradientBytes GradientGroups(const Planning& planning,
     }
     if (group.size() < 2) continue;
     const auto bytes = static_cast<double>(planning.graph.tensor(parameter.gradient).bytes().value);
-    groups[{group.begin(), group.end()}] += planning.options.compress ? bytes / 2 : bytes;
+    groups[{group.begin(), group.end()}] += planning.request.compress ? bytes / 2 : bytes;
   }
   return groups;
 }

@@ -22,7 +22,7 @@ LeastMemory LeastMemoryOf(const Planning& planning) {
   for (const TensorId id : kept) {
     least.activations += static_cast<double>(graph.tensor(id).bytes().value);
   }
-  least.activations /= static_cast<double>(planning.options.batch);
+  least.activations /= static_cast<double>(planning.request.batch);
   for (const Tensor& tensor : graph.tensors()) {
     const bool held = tensor.role == Role::kParameter || tensor.role == Role::kState;
     if (held) least.weights += static_cast<double>(tensor.bytes().value);

@@ -219,8 +219,8 @@ Seconds ListGuarantee(const Planning& planning, const Plan& plan) {
   const bool moves_itself =
       std::any_of(cluster.types().begin(), cluster.types().end(),
                   [](const DeviceTypeSpec& type) { return type.message_bandwidth.has_value(); });
-  if (!HasListOrder(plan) || moves_itself || planning.options.links != LinkModel::kShared ||
-      plan.sync != GradientSync::kAllReduce || cluster.device_count() > kMany) {
+  if (!HasListOrder(plan) || moves_itself || planning.request.links != LinkModel::kShared ||
+      plan.request.sync != GradientSync::kAllReduce || cluster.device_count() > kMany) {
     return Seconds{0};
   }
   const Result<Program> lowered = LowerPlan(ListOrdered(plan), planning.graph);

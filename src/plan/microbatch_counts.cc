@@ -39,7 +39,7 @@ class Tuner {
   }
 
   Status Try(int64_t count) {
-    if (planning_.options.deadline.passed() || BoundOf(count) >= seconds_) return Ok();
+    if (planning_.deadline.passed() || BoundOf(count) >= seconds_) return Ok();
     if (!tried_.insert(count).second) return Ok();
     HEDDLE_ASSIGN(const CountTuning::Trial trial, tuning_.attempt(count));
     fits_[count] = trial.fit;
@@ -96,24 +96,24 @@ class Tuner {
 }  // namespace
 
 std::vector<int64_t> MicrobatchCounts(const Planning& planning, int64_t unit) {
-  if (const auto given = planning.options.microbatches) {
+  if (const auto given = planning.request.microbatches) {
     return *given % unit == 0 ? std::vector<int64_t>{*given} : std::vector<int64_t>{};
   }
   std::vector<int64_t> counts;
-  const int64_t most = planning.options.batch / unit;
+  const int64_t most = planning.request.batch / unit;
   for (int64_t m = 1; m <= most; m *= 2) counts.push_back(m * unit);
   if (!counts.empty() && counts.back() < most * unit) counts.push_back(most * unit);
   return counts;
 }
 
 std::vector<int64_t> CountsNear(const Planning& planning, int64_t best, int round, int64_t unit) {
-  if (planning.options.microbatches) return {};
+  if (planning.request.microbatches) return {};
   // 3/4 and 3/2 of it, then 7/8 and 5/4.
   const int64_t part = int64_t{2} << round;
   std::vector<int64_t> counts;
   for (const int64_t count : {best - best / (2 * part), best + best / part}) {
     const int64_t whole = count / unit * unit;
-    if (whole > 0 && whole != best && whole <= planning.options.batch) counts.push_back(whole);
+    if (whole > 0 && whole != best && whole <= planning.request.batch) counts.push_back(whole);
   }
   return counts;
 }

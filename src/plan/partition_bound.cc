@@ -92,9 +92,9 @@ class Relaxation {
   explicit Relaxation(const Planning& planning)
       : devices_(planning.cluster->device_count()),
         layers_(planning.chain.size()),
-        batch_(planning.options.batch),
-        most_microbatches_(planning.options.microbatches.value_or(batch_)),
-        given_(planning.options.microbatches.has_value()),
+        batch_(planning.request.batch),
+        most_microbatches_(planning.request.microbatches.value_or(batch_)),
+        given_(planning.request.microbatches.has_value()),
         device_out_(DeviceOutlets(*planning.cluster)),
         node_out_(NodeOutlets(*planning.cluster)) {
     const int64_t rows = given_ ? (batch_ + most_microbatches_ - 1) / most_microbatches_ : batch_;
@@ -296,7 +296,7 @@ Seconds PartitionBound(const Planning& planning, Seconds start, Seconds limit) {
   constexpr int kManyDevices = 64;  // larger ones take seconds
   if (planning.cluster->device_count() > kManyDevices) return start;
   // There all-reduces do not compete for wires.
-  if (planning.options.links == LinkModel::kChannels) return start;
+  if (planning.request.links == LinkModel::kChannels) return start;
   const Relaxation relaxation(planning);
   double below = start.value, above = limit.value;
   constexpr int kSteps = 7;

@@ -15,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 PipelineWay::PipelineWay(const Planning& planning, const Plan& plan, const PipelinePlan& pipeline)
     : planning_(planning), pipeline_(pipeline), cost_(planning.cost()) {
-  const std::vector<int64_t> rows = MicrobatchRows(plan.batch, plan.microbatches);
+  const std::vector<int64_t> rows = MicrobatchRows(plan.request.batch, plan.microbatches);
   for (const WorkItem& item : pipeline.stages[0].order) {
     if (item.kind != WorkKind::kForward || item.chunk != 0) continue;
     ++sizes_[rows[static_cast<size_t>(item.microbatch)]];

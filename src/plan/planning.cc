@@ -61,12 +61,12 @@ std::string Describe(const Plan& plan) {
 }
 
 // What would need less than the closest. Fewer samples at a time were tried unless the user said.
-std::string WhatNeedsLess(const PlanOptions& options) {
+std::string WhatNeedsLess(const PlanRequest& request) {
   std::vector<std::string> ways = {"more or larger devices"};
-  if (options.microbatches.value_or(options.batch) < options.batch) {
+  if (request.microbatches.value_or(request.batch) < request.batch) {
     ways.insert(ways.begin(), "more microbatches");
   }
-  const bool has_state = options.optimizer != Optimizer::kSgd;
+  const bool has_state = request.optimizer != Optimizer::kSgd;
   ways.push_back(has_state ? "a smaller batch or --optimizer sgd" : "a smaller batch");
   const std::string last = std::exchange(ways.back(), "");
   ways.pop_back();
@@ -94,13 +94,6 @@ Status CheckDevices(const Plan& plan, const Cluster& cluster, const std::string&
 
 }  // namespace
 
-std::optional<SpmdSearch> ParseSpmdSearch(std::string_view name) {
-  if (name == "auto") return SpmdSearch::kAuto;
-  if (name == "fold") return SpmdSearch::kFold;
-  if (name == "astar") return SpmdSearch::kAStar;
-  return std::nullopt;
-}
-
 Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::string& name,
                                     DType dtype) {
   if (!name.empty()) {
@@ -122,44 +115,35 @@ Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::strin
   return *fastest;
 }
 
-Result<Planning> Planning::Make(const PlanOptions& options, const Cluster& cluster,
-                                const Profile* profile) {
-  ModelOptions model{options.batch, options.dtype, options.optimizer, options.clip};
-  PlanOptions resolved = options;
-  if (IsProfileSpec(options.model)) {
+Result<Planning> Planning::Make(const PlanRequest& request, const Cluster& cluster,
+                                const Profile* profile, const Deadline& deadline) {
+  ModelOptions model{request.batch, request.dtype, request.optimizer, request.clip};
+  PlanRequest resolved = request;
+  if (IsProfileSpec(request.model)) {
     HEDDLE_ASSIGN(const DeviceTypeSpec type,
-                  ProfiledType(cluster.spec(), options.profile_device, options.dtype));
+                  ProfiledType(cluster.spec(), request.profile_device, request.dtype));
     resolved.profile_device = type.name;
-    model.profile_batch = options.profile_batch;
-    model.profile_rate = type.rate(options.dtype);
-  } else if (options.profile_batch != 0 || !options.profile_device.empty()) {
-    return BadInput("model", fmt::format("\"{}\" is no layer profile", options.model),
+    model.profile_batch = request.profile_batch.value_or(0);
+    model.profile_rate = type.rate(request.dtype);
+  } else if (request.profile_batch || !request.profile_device.empty()) {
+    return BadInput("model", fmt::format("\"{}\" is no layer profile", request.model),
                     "leave out the profile's batch and device, or name a file that ends in .txt");
   }
-  HEDDLE_ASSIGN(Graph graph, BuildModel(options.model, model));
+  HEDDLE_ASSIGN(Graph graph, BuildModel(request.model, model));
   LayerChain chain = ChainOf(graph);
-  return Planning{std::move(resolved), std::move(graph), std::move(chain), &cluster, profile};
+  return Planning{
+      std::move(resolved), std::move(graph), std::move(chain), &cluster, profile, deadline};
 }
 
 Plan Planning::Blank(const std::string& strategy, const std::string& order) const {
   Plan plan;
   plan.strategy = strategy;
   plan.order_name = order;
-  plan.model = options.model;
-  plan.profile_batch = options.profile_batch;
-  plan.profile_device = options.profile_device;
+  plan.request = request;
   plan.model_hash = graph.ContentHash();
   plan.cluster = cluster->spec();
   plan.cluster_hash = cluster->ContentHash();
   if (profile != nullptr) plan.profile_hash = profile->ContentHash();
-  plan.batch = options.batch;
-  plan.microbatches_given = options.microbatches.has_value();
-  plan.dtype = options.dtype;
-  plan.optimizer = options.optimizer;
-  plan.clip = options.clip;
-  plan.sync = options.sync;
-  plan.compress = options.compress;
-  plan.links = std::string(NameOf(options.links));
   return plan;
 }
 
@@ -168,7 +152,7 @@ namespace {
 // For each device of the Program the first with the same work: of the same stage, with as many
 // samples of every microbatch. Empty where all differ.
 std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
-  if (plan.spmd || plan.sync == GradientSync::kServers) return {};
+  if (plan.spmd || plan.request.sync == GradientSync::kServers) return {};
   std::map<std::string, int32_t> numbers;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     numbers[program.devices[d].name] = static_cast<int32_t>(d);
@@ -177,7 +161,7 @@ std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
   for (const PipelinePlan& pipeline : plan.pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
       std::vector<std::vector<int64_t>> sizes(stage.devices.size());
-      for (const int64_t rows : MicrobatchRows(plan.batch, plan.microbatches)) {
+      for (const int64_t rows : MicrobatchRows(plan.request.batch, plan.microbatches)) {
         const std::vector<Range> ranges = DivideRows(rows, stage.shares);
         for (size_t k = 0; k < sizes.size(); ++k) sizes[k].push_back(ranges[k].size());
       }
@@ -211,7 +195,7 @@ Status NothingFound(const Verdict& verdict) {
 Result<Simulation> Simulated(const Planning& planning, const Program& program, bool keep_events) {
   const OpCost cost = planning.cost();
   HEDDLE_ASSIGN(const SegmentSeconds seconds, CostSegments(program, *planning.cluster, &cost));
-  return Simulate(program, *planning.cluster, seconds, {planning.options.links, keep_events, 0});
+  return Simulate(program, *planning.cluster, seconds, {planning.request.links, keep_events, 0});
 }
 
 }  // namespace
@@ -260,8 +244,9 @@ Result<Evaluation> EvaluateQuickly(const Planning& planning, const Plan& plan, S
   for (const int64_t few : kFewMicrobatches) {
     if (!plan.spmd || 2 * few > plan.microbatches) break;
     const Plan shorter = WithMicrobatches(plan, few);
-    const Planning part{planning.options, MicrobatchGraph(planning.graph, shorter.batch),
-                        planning.chain, planning.cluster, planning.profile};
+    const Planning part{planning.request, MicrobatchGraph(planning.graph, shorter.request.batch),
+                        planning.chain,   planning.cluster,
+                        planning.profile, planning.deadline};
     HEDDLE_ASSIGN(std::optional<Evaluation> evaluation,
                   EvaluateWithMore(part, shorter, plan.microbatches - few, limit));
     if (evaluation) return *std::move(evaluation);
@@ -291,36 +276,13 @@ Result<LoadedPlan> LoadForUse(const std::string& path, const Profile* profile) {
     return BadInput(path + ": profile_hash", "the plan was made with another profile",
                     "give the same file with --profile, or make the plan again");
   }
-  PlanOptions options;
-  options.model = plan.model;
-  options.profile_batch = plan.profile_batch;
-  options.profile_device = plan.profile_device;
-  options.batch = plan.batch;
-  if (plan.microbatches_given) options.microbatches = plan.microbatches;
-  options.dtype = plan.dtype;
-  options.optimizer = plan.optimizer;
-  options.clip = plan.clip;
-  options.sync = plan.sync;
-  options.compress = plan.compress;
-  const auto links = ParseLinkModel(plan.links);
-  if (!links) {
-    return BadInput(path + ": links", fmt::format("\"{}\" is unknown", plan.links),
-                    "shared, exclusive or channels");
-  }
-  options.links = *links;
-  if (plan.async) options.versions = plan.async->versions;
-  if (plan.local) {  // as it was asked for: faster replicas have more updates, but all had `every`
-    const bool pipelined = plan.pipelines.size() == 1 && plan.pipelines[0].stages.size() > 1;
-    options.every = plan.local->updates() / std::max<int64_t>(1, std::ssize(plan.local->steps));
-    options.replicas = pipelined ? ReplicaPlace::kPipelined : ReplicaPlace::kWhole;
-  }
-  HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *loaded.cluster, profile));
+  HEDDLE_ASSIGN(Planning planning, Planning::Make(plan.request, *loaded.cluster, profile));
   if (planning.graph.ContentHash() != plan.model_hash) {
-    const bool profiled = IsProfileSpec(plan.model);
+    const bool profiled = IsProfileSpec(plan.request.model);
     return BadInput(path + ": model",
                     fmt::format("{}, batch, dtype or optimizer was edited: the hash is not the "
                                 "plan's",
-                                profiled ? "the profile " + plan.model : "the model"),
+                                profiled ? "the profile " + plan.request.model : "the model"),
                     "make the plan again with heddle plan");
   }
   HEDDLE_RETURN_IF_ERROR(ValidatePlan(plan, planning.chain.size(), path));
@@ -450,19 +412,19 @@ double Best::SecondsFor(double work) const {
 double Best::Reserve() const { return plan_ ? SecondsFor(WorkOf(*plan_, plan_->microbatches)) : 0; }
 
 Deadline Best::deadline() const {
-  const Deadline& deadline = planning_.options.deadline;
+  const Deadline& deadline = planning_.deadline;
   return deadline.never() ? deadline : deadline.AtMost(deadline.left() - Reserve());
 }
 
 bool Best::LateFor(double work) {
-  const Deadline& deadline = planning_.options.deadline;
+  const Deadline& deadline = planning_.deadline;
   if (deadline.never() || deadline.left() > SecondsFor(work) + Reserve()) return false;
   cut_short_ = true;
   return true;
 }
 
 void Best::Learn(double work, double left_before) {
-  const Deadline& deadline = planning_.options.deadline;
+  const Deadline& deadline = planning_.deadline;
   if (deadline.never()) return;
   spent_ += left_before - deadline.left();
   work_done_ += work;
@@ -472,7 +434,7 @@ Result<Best::Outcome> Best::Try(Plan plan) {
   strategy_ = plan.strategy;
   const double work = EvaluationWork(plan);
   if (LateFor(work)) return Outcome::kSlower;
-  const double left = planning_.options.deadline.left();
+  const double left = planning_.deadline.left();
   HEDDLE_ASSIGN(Evaluation evaluation, EvaluateQuickly(planning_, plan, Seconds{seconds()}));
   Learn(work, left);
   return Consider(std::move(plan), std::move(evaluation));
@@ -486,7 +448,7 @@ Result<std::vector<Best::Outcome>> Best::TryAll(std::vector<Plan> plans,
   if (LateFor(work)) return std::vector<Outcome>(plans.size(), Outcome::kSlower);
   std::vector<std::optional<Result<Evaluation>>> evaluations(plans.size());
   const Seconds limit{seconds()};
-  const Deadline& deadline = planning_.options.deadline;
+  const Deadline& deadline = planning_.deadline;
   const double left = deadline.left();
   ForEachOnTwoThreads(plans.size(), [&](size_t k) {
     if (!deadline.passed()) evaluations[k] = EvaluateQuickly(planning_, plans[k], limit);
@@ -513,7 +475,7 @@ Best::Outcome Best::Consider(Plan plan, Evaluation evaluation) {
       refused_ = Infeasible(
           plan.strategy,
           fmt::format("nothing fits; closest with {}: {}", Describe(plan), evaluation.lacks_where),
-          WhatNeedsLess(planning_.options));
+          WhatNeedsLess(planning_.request));
     }
     return Outcome::kDoesNotFit;
   }
@@ -554,7 +516,7 @@ double Best::seconds() const {
 }
 
 Result<Plan> Best::Take() && {
-  const bool late = cut_short_ || planning_.options.deadline.passed();
+  const bool late = cut_short_ || planning_.deadline.passed();
   if (late && !plan_) return OutOfTime(strategy_);
   if (late) Note(kCutShort);
   if (plan_) {

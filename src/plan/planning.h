@@ -1,6 +1,6 @@
 // What every planner gets and gives back.
 //
-//   HEDDLE_ASSIGN(Planning planning, Planning::Make(request));
+//   HEDDLE_ASSIGN(Planning planning, Planning::Make(request, cluster, nullptr));
 //   HEDDLE_ASSIGN(Plan plan, PlanGpipe(planning));          // or any entry of choose/planners.h
 //
 // A planner makes candidate Plans; Evaluate lowers, checks and simulates one, under the same cost
@@ -25,34 +25,6 @@
 
 namespace heddle {
 
-// Where the replicas of LocalSGD are: one on each device, or all on every stage of one pipeline.
-enum class ReplicaPlace : uint8_t { kAny, kWhole, kPipelined };
-
-// How programs of one mesh are searched: the folded dynamic program, A* after it, or the former
-// with A* for the plan that is taken (docs/spmd.md).
-enum class SpmdSearch : uint8_t { kAuto, kFold, kAStar };
-inline constexpr std::string_view kSpmdSearchChoices = "auto, fold or astar";
-std::optional<SpmdSearch> ParseSpmdSearch(std::string_view name);
-
-struct PlanOptions {
-  std::string model;                    // of the zoo, or a layer profile's path
-  int64_t profile_batch = 0;            // samples that the layer profile was measured with
-  std::string profile_device;           // type its times hold for; empty: see ProfiledType
-  int64_t batch = 256;                  // samples per update over all devices
-  std::optional<int64_t> microbatches;  // tuned unless given
-  DType dtype = DType::kF32;
-  Optimizer optimizer = Optimizer::kAdam;
-  double clip = 0;  // largest norm of all gradients together; 0: none
-  GradientSync sync = GradientSync::kAllReduce;
-  bool compress = false;  // gradients travel as f16 between replicas
-  LinkModel links = LinkModel::kShared;
-  WeightVersions versions = WeightVersions::kStash;  // of asynchronous pipelines
-  int64_t every = 8;                                 // local updates between two averages
-  ReplicaPlace replicas = ReplicaPlace::kAny;        // of LocalSGD
-  SpmdSearch search = SpmdSearch::kAuto;             // of SPMD programs
-  Deadline deadline;                                 // of the search
-};
-
 // The type of device that a layer profile was measured on: the one named; else the first with
 // "v100" in its name, for that is what published profiles were measured on; else the fastest.
 Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::string& name,
@@ -60,15 +32,16 @@ Result<DeviceTypeSpec> ProfiledType(const ClusterSpec& cluster, const std::strin
 
 // Everything a planner reads. Immutable once made.
 struct Planning {
-  PlanOptions options;
+  PlanRequest request;
   Graph graph;
   LayerChain chain;
   const Cluster* cluster;
   const Profile* profile;  // may be null
+  Deadline deadline = {};  // of the search
 
   // The cluster and the profile must outlive it.
-  static Result<Planning> Make(const PlanOptions& options, const Cluster& cluster,
-                               const Profile* profile);
+  static Result<Planning> Make(const PlanRequest& request, const Cluster& cluster,
+                               const Profile* profile, const Deadline& deadline = {});
 
   OpCost cost() const { return OpCost(graph, profile); }
   const DeviceTypeSpec& type_of(int device) const { return cluster->type_of(DeviceId{device}); }

@@ -75,13 +75,13 @@ std::string Heading(const Plan& plan, const Cluster& cluster) {
   if (!plan.order_name.empty() && plan.order_name != plan.strategy) {
     text += fmt::format(" ({})", plan.order_name);
   }
-  text += fmt::format(": {} on {} of {} devices, batch {}", plan.model,
+  text += fmt::format(": {} on {} of {} devices, batch {}", plan.request.model,
                       GroupDigits(plan.devices_used()), GroupDigits(cluster.device_count()),
-                      GroupDigits(plan.batch));
+                      GroupDigits(plan.request.batch));
   if (plan.microbatches > 1) {
     text += fmt::format(" in {} microbatches", GroupDigits(plan.microbatches));
   }
-  return text + fmt::format(", {}", NameOf(plan.dtype));
+  return text + fmt::format(", {}", NameOf(plan.request.dtype));
 }
 
 std::string SearchSentence(const SearchReport& search) {
@@ -134,7 +134,7 @@ std::string BottleneckSentence(const Simulation& simulation, const Cluster& clus
 }
 
 std::string WithMicrobatchesGiven(const Plan& plan) {
-  if (!plan.microbatches_given) return "";
+  if (!plan.request.microbatches) return "";
   return " with " + Counted(plan.microbatches, "microbatch", "microbatches");
 }
 

@@ -110,7 +110,8 @@ Result<Throughput> ThroughputOf(const Plan& plan, const Graph& graph, const Clus
   const double seconds = plan.seconds_per_batch(iteration.value);
   Throughput result;
   if (devices.empty() || !(seconds > 0)) return result;
-  result.samples = static_cast<double>(plan.batch) / seconds / static_cast<double>(devices.size());
+  result.samples =
+      static_cast<double>(plan.request.batch) / seconds / static_cast<double>(devices.size());
   if (const auto tokens = TokensPerSample(graph)) {
     result.tokens = result.samples * static_cast<double>(*tokens);
   }
@@ -118,7 +119,7 @@ Result<Throughput> ThroughputOf(const Plan& plan, const Graph& graph, const Clus
   if (!model) return result;
   double peak = 0;
   for (const std::string& name : devices) {
-    peak += cluster.type_of(*cluster.FindDevice(name)).rate(plan.dtype).value;
+    peak += cluster.type_of(*cluster.FindDevice(name)).rate(plan.request.dtype).value;
   }
   result.mfu = model->value / (seconds * peak);
   result.hfu = result.mfu;

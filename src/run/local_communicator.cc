@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "program/check/untagged.h"
 #include "run/member_blocks.h"
 #include "run/rank_order_sum.h"
 
@@ -57,6 +58,10 @@ class LocalCommunicator final : public Communicator {
   int32_t device_;
 };
 
+LocalExchange::LocalExchange(const Program& program)
+    : LocalExchange(GroupsOf(program), NeedsTags(program) ? Matching::kByTag : Matching::kInOrder) {
+}
+
 std::vector<std::vector<int32_t>> LocalExchange::GroupsOf(const Program& program) {
   std::vector<std::vector<int32_t>> groups;
   for (const Group& group : program.groups) groups.push_back(group.devices);
@@ -81,14 +86,13 @@ bool LocalExchange::abandoned() const {
 TicketPtr LocalExchange::Post(int32_t from, int32_t to, int32_t tag, Payload payload, bool sends) {
   auto flag = std::make_shared<Flag>(this);
   const std::lock_guard lock(mutex_);
-  Lane& lane = lanes_[{from, to, tag}];
-  (sends ? lane.sends : lane.receives).push_back({std::move(payload), flag});
-  if (lane.sends.empty() || lane.receives.empty()) return flag;
-  Copy(lane.sends.front().payload, lane.receives.front().payload);
-  lane.sends.front().flag->done = true;
-  lane.receives.front().flag->done = true;
-  lane.sends.pop_front();
-  lane.receives.pop_front();
+  const Message mine{tag, std::move(payload), flag};
+  const std::optional<Message> other =
+      lanes_[{from, to, matching_ == Matching::kByTag ? tag : 0}].Post(sends, mine);
+  if (!other) return flag;
+  HEDDLE_CHECK(other->tag == tag);  // in order: NeedsTags has proven it
+  Copy(sends ? mine.payload : other->payload, sends ? other->payload : mine.payload);
+  flag->done = other->flag->done = true;
   changed_.notify_all();
   return flag;
 }

@@ -3,6 +3,10 @@
 //
 //   LocalExchange exchange(program);
 //   exchange.ForDevice(0)->Send(1, 0, payload);          // on the thread of device 0
+//
+// A Program that needs no tags (program/check/untagged.h) is carried without: messages from one
+// device to another meet in the order in which both ends post them, as in libraries that have no
+// tags, and a send is not over before it is received. Who posts in another order fails at once.
 #pragma once
 
 #include <condition_variable>
@@ -10,20 +14,25 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "program/program.h"
+#include "program/walk.h"
 #include "run/communicator.h"
 
 namespace heddle {
 
 class LocalExchange {
  public:
+  enum class Matching : uint8_t { kByTag, kInOrder };
+
   // `groups`: devices in rank order, by group number.
-  explicit LocalExchange(std::vector<std::vector<int32_t>> groups) : groups_(std::move(groups)) {
+  explicit LocalExchange(std::vector<std::vector<int32_t>> groups,
+                         Matching matching = Matching::kByTag)
+      : groups_(std::move(groups)), matching_(matching) {
     arrived_.resize(groups_.size());
   }
+  explicit LocalExchange(const Program& program);
   static std::vector<std::vector<int32_t>> GroupsOf(const Program& program);
 
   // REQUIRES: used by one thread.
@@ -37,11 +46,9 @@ class LocalExchange {
   friend class LocalCommunicator;
   struct Flag;  // a ticket
   struct Message {
+    int32_t tag = 0;
     Payload payload;
     std::shared_ptr<Flag> flag;
-  };
-  struct Lane {
-    std::deque<Message> sends, receives;
   };
   struct Call {
     CollectiveCall call;
@@ -54,10 +61,11 @@ class LocalExchange {
   static void ExchangeBlocks(const std::vector<Call>& calls);
 
   std::vector<std::vector<int32_t>> groups_;
+  Matching matching_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool abandoned_ = false;
-  std::map<std::tuple<int32_t, int32_t, int32_t>, Lane> lanes_;
+  std::map<MessageLane, LaneMeeting<Message>> lanes_;
   std::vector<std::vector<std::deque<Call>>> arrived_;  // by group and rank
 };
 

@@ -5,39 +5,49 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json_field.h"
+#include "base/json_struct.h"
 
 namespace heddle {
-namespace {
 
-// A field that is not there keeps its default: an older version may have written the file.
-class Reader {
- public:
-  explicit Reader(const JsonField& json) : json_(json) {}
-
-  Status Read(const char* key, std::string& value) const {
-    return Take(key, value, [&] { return json_.String(key); });
-  }
-  Status Read(const char* key, double& value) const {
-    return Take(key, value, [&] { return json_.Number(key); });
-  }
-  Status Read(const char* key, bool& value) const {
-    return Take(key, value, [&] { return json_.Bool(key); });
-  }
-  Status Read(const char* key, int64_t& value, int64_t least, int64_t most = INT64_MAX) const {
-    return Take(key, value, [&] { return json_.Int(key, least, most); });
-  }
-
- private:
-  template <class T, class Parse>
-  Status Take(const char* key, T& value, const Parse& parse) const {
-    if (!json_.Has(key)) return Ok();
-    HEDDLE_ASSIGN(value, parse());
-    return Ok();
-  }
-
-  const JsonField& json_;
+// A field that is not there keeps its default: an older version may have written the file. One that
+// nobody knows is a newer version's.
+template <>
+struct JsonFields<RunConfig> {
+  static constexpr bool kLenient = true;
+  static constexpr auto kTable = std::tuple(
+      JsonMember("plan", &RunConfig::plan), JsonMember("profile", &RunConfig::profile).Optional(),
+      JsonMember("data", &RunConfig::data).Optional(),
+      JsonMember("data_hash", &RunConfig::data_hash).Optional(),
+      JsonMember("validation", &RunConfig::validation).Optional(),
+      JsonMember("steps", &RunConfig::steps).AtLeast(0).Optional(),
+      JsonMember("rate", &RunConfig::learning_rate).Optional(),
+      JsonMember("schedule", &RunConfig::schedule).Optional(),
+      JsonMember("eval_every", &RunConfig::eval_every).AtLeast(0).Optional(),
+      JsonMember("save_every", &RunConfig::save_every).AtLeast(0).Optional(),
+      JsonMember("check_every", &RunConfig::check_every).AtLeast(0).Optional(),
+      JsonMember("keep", &RunConfig::keep).Within(1, INT32_MAX).Optional(),
+      JsonMember("directory", &RunConfig::directory).Optional(),
+      JsonMember("resume", &RunConfig::resume).Optional(),
+      JsonMember("override", &RunConfig::may_override).Optional(),
+      JsonMember("weights", &RunConfig::weights).Optional(),
+      JsonMember("keep_going", &RunConfig::keep_going).Optional(),
+      JsonMember("measure_noise", &RunConfig::measure_noise).Optional(),
+      JsonMember("elastic", &RunConfig::elastic).Optional(),
+      JsonMember("emulate", &RunConfig::emulate).Optional(),
+      JsonMember("dilate", &RunConfig::dilate).Optional(),
+      JsonMember("threads", &RunConfig::threads).Optional(),
+      JsonMember("port", &RunConfig::port).Within(0, 65535).Optional(),
+      JsonMember("meet_within", &RunConfig::meet_within).Optional(),
+      JsonMember("stuck_after", &RunConfig::stuck_after).Optional(),
+      JsonMember("silent_after", &RunConfig::silent_after).Optional(),
+      JsonMember("secret_file", &RunConfig::secret_file).Optional(),
+      JsonMember("interface", &RunConfig::interface).Optional(),
+      JsonMember("native_collectives", &RunConfig::native_collectives).Optional(),
+      JsonMember("seed", &RunConfig::seed).Optional(),
+      JsonMember("dtype", &RunConfig::dtype).Optional());
 };
+
+namespace {
 
 // An option that would be ignored unless something else holds.
 struct Need {
@@ -83,82 +93,10 @@ std::string OptionOf(std::string_view key) {
   return option;
 }
 
-Json RunConfigToJson(const RunConfig& config) {
-  Json json = {{"plan", config.plan},
-               {"profile", config.profile},
-               {"data", config.data},
-               {"data_hash", config.data_hash},
-               {"validation", config.validation},
-               {"steps", config.steps},
-               {"rate", config.learning_rate},
-               {"schedule", config.schedule},
-               {"eval_every", config.eval_every},
-               {"save_every", config.save_every},
-               {"check_every", config.check_every},
-               {"keep", config.keep},
-               {"directory", config.directory},
-               {"resume", config.resume},
-               {"override", config.may_override},
-               {"weights", config.weights},
-               {"keep_going", config.keep_going},
-               {"measure_noise", config.measure_noise},
-               {"elastic", config.elastic},
-               {"emulate", config.emulate},
-               {"dilate", config.dilate},
-               {"threads", config.threads},
-               {"port", config.port},
-               {"meet_within", config.meet_within},
-               {"stuck_after", config.stuck_after},
-               {"silent_after", config.silent_after},
-               {"secret_file", config.secret_file},
-               {"interface", config.interface},
-               {"native_collectives", config.native_collectives}};
-  if (config.seed) json["seed"] = *config.seed;
-  if (config.dtype) json["dtype"] = NameOf(*config.dtype);
-  return json;
-}
+Json RunConfigToJson(const RunConfig& config) { return WriteStruct(config); }
 
 Result<RunConfig> RunConfigFromJson(const JsonField& json) {
-  RunConfig config;
-  const Reader reader(json);
-  HEDDLE_ASSIGN(config.plan, json.String("plan"));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("profile", config.profile));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("data", config.data));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("data_hash", config.data_hash));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("validation", config.validation));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("steps", config.steps, 0));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("rate", config.learning_rate));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("schedule", config.schedule));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("eval_every", config.eval_every, 0));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("save_every", config.save_every, 0));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("check_every", config.check_every, 0));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("keep", config.keep, 1, INT32_MAX));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("directory", config.directory));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("resume", config.resume));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("override", config.may_override));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("weights", config.weights));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("keep_going", config.keep_going));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("measure_noise", config.measure_noise));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("elastic", config.elastic));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("emulate", config.emulate));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("dilate", config.dilate));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("threads", config.threads));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("port", config.port, 0, 65535));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("meet_within", config.meet_within));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("stuck_after", config.stuck_after));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("silent_after", config.silent_after));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("secret_file", config.secret_file));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("interface", config.interface));
-  HEDDLE_RETURN_IF_ERROR(reader.Read("native_collectives", config.native_collectives));
-  if (json.Has("seed")) {
-    HEDDLE_ASSIGN(const int64_t seed, json.Int("seed", 0, INT64_MAX));
-    config.seed = static_cast<uint64_t>(seed);
-  }
-  if (json.Has("dtype")) {
-    HEDDLE_ASSIGN(const std::string name, json.String("dtype"));
-    config.dtype = ParseDType(name);
-    if (!config.dtype) return json.Bad(fmt::format("dtype \"{}\" is unknown", name));
-  }
+  HEDDLE_ASSIGN(const RunConfig config, ReadStruct<RunConfig>(json));
   HEDDLE_RETURN_IF_ERROR(CheckRunConfig(config));
   return config;
 }

@@ -69,9 +69,10 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
   const std::string path = in_place ? run : config.directory.empty() ? "runs" : config.directory;
   HEDDLE_RETURN_IF_ERROR(CheckSpace(config, graph, dtype, done, path));
   Result<RunDirectory> opened =
-      in_place                   ? RunDirectory::Open(run)
-      : config.directory.empty() ? RunDirectory::CreateNamed("runs", plan.model, std::time(nullptr))
-                                 : RunDirectory::Create(config.directory);
+      in_place ? RunDirectory::Open(run)
+      : config.directory.empty()
+          ? RunDirectory::CreateNamed("runs", plan.request.model, std::time(nullptr))
+          : RunDirectory::Create(config.directory);
   if (!opened.ok()) return opened.error();
   RunFiles files(std::move(opened).value(), config.keep);
   HEDDLE_RETURN_IF_ERROR(files.directory_.Claim());
@@ -88,7 +89,7 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
     }
     return writable.error();
   }
-  const std::string text = PlanToJson(plan).dump(2) + "\n";
+  const std::string text = PlanToJson(plan, graph).dump(2) + "\n";
   // As it is trained, whatever it follows from.
   RunConfig complete = config;
   complete.seed = config.seed.value_or(1);

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "program/unroll.h"
+#include "program/walk.h"
 #include "run/rank_order_sum.h"
 #include "run/updated_parameters.h"
 
@@ -56,8 +57,6 @@ class InFlight {
   };
   std::unordered_map<BufferKey, std::vector<Use>> uses_;
 };
-
-bool PortWrites(PortUse use) { return use != PortUse::kRead; }
 
 EventKind EventOf(SegmentPhase phase) {
   if (phase == SegmentPhase::kForward) return EventKind::kForward;
@@ -190,23 +189,20 @@ class Worker {
         Compute(section, in, i);
         continue;
       }
-      std::vector<std::pair<BufferKey, bool>> used;
-      for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-        const BufferRef& ref = d_.operands[static_cast<size_t>(in.first_operand + k)];
-        used.emplace_back(KeyOf(ref, i), WritesOperand(in, k));
-        // A receive adds a part to a buffer that others may be using: it waits for nothing.
-        if (in.code != OpCode::kRecv) WaitFor(used.back().first, used.back().second);
-      }
+      WaitForBuffers(in, i);
       const BufferRef* operands = d_.operands.data() + in.first_operand;
       if (in.code == OpCode::kFree) {
         for (int32_t k = 0; k < in.operand_count; ++k) executor_.Free(operands[k], i);
       } else if (in.code == OpCode::kAlias) {
         executor_.Alias(operands[0], operands[1], i);
-      } else if (in.code != OpCode::kWait) {
+      } else if (Communicates(in.code)) {
         // Who posts in turns queues for the network in the order of turns.
         if (in.code == OpCode::kCollective && whole_steps()) Take();
         const TicketPtr ticket = PostCommunication(p_, device_, in, i, executor_, communicator_);
-        for (const auto& [key, writes] : used) in_flight_.Add(key, ticket, writes);
+        for (int32_t k = 0; k < UseCount(p_, in); ++k) {
+          const BufferUse use = UseOf(p_, d_, in, k);
+          in_flight_.Add(KeyOf(use.ref, i), ticket, use.alone);
+        }
         if (in.on_compute) {
           GiveBack();
           ticket->Wait();
@@ -214,6 +210,14 @@ class Worker {
       }
     }
     return Ok();
+  }
+
+  void WaitForBuffers(const Instruction& in, int64_t i) {
+    if (!WaitsForBuffers(in.code)) return;
+    for (int32_t k = 0; k < UseCount(p_, in); ++k) {
+      const BufferUse use = UseOf(p_, d_, in, k);
+      WaitFor(KeyOf(use.ref, i), use.alone);
+    }
   }
 
   void Report(Section section, int64_t i, std::ptrdiff_t instruction, bool computing = false) {
@@ -243,9 +247,8 @@ class Worker {
     hash_is_due_ = true;
     // A turn of whole steps goes from one exchange to the next, if there is any.
     const std::vector<Instruction>& body = d_.list(Section::kBody);
-    const bool exchanges = std::any_of(body.begin(), body.end(), [](const Instruction& in) {
-      return in.code == OpCode::kCollective || in.code == OpCode::kSend || in.code == OpCode::kRecv;
-    });
+    const bool exchanges = std::any_of(body.begin(), body.end(),
+                                       [](const Instruction& in) { return Communicates(in.code); });
     if (!whole_steps() || !exchanges) options_.turns->Release();
   }
 
@@ -271,9 +274,7 @@ class Worker {
 
   void Compute(Section section, const Instruction& in, int64_t i) {
     const Segment& segment = p_.segment(in.target);
-    for (const Port& port : segment.ports) {
-      WaitFor(KeyOf(BufferOf(port, in), i), PortWrites(port.use));
-    }
+    WaitForBuffers(in, i);
     if (segment.phase == SegmentPhase::kUpdate) TakeHash();  // of the step before
     Take();
     Report(section, i, &in - d_.list(section).data(), /*computing=*/true);

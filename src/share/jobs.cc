@@ -7,94 +7,41 @@
 #include <set>
 
 #include "base/file.h"
-#include "base/json_field.h"
+#include "base/json_struct.h"
 #include "base/text.h"
 #include "cluster/cluster_toml.h"
 #include "model/zoo.h"
+#include "program/plan/request_fields.h"
 
 namespace heddle {
 namespace {
 
 constexpr size_t kMostJobs = 256;
-constexpr int64_t kMostBatch = 1 << 24;
-constexpr int64_t kMostMicrobatches = 1 << 16;
 constexpr int64_t kMostSteps = 1LL << 40;
 constexpr int64_t kMostPriority = 1 << 20;
 constexpr double kMostWeight = 1e6;
 constexpr double kMostSlowdown = 1e6;
 
-// A word of a file and what it means.
-template <class T>
-struct Named {
-  std::string_view name;
-  T value;
-};
-constexpr Named<TurnOrder> kOrders[] = {{"rotation", TurnOrder::kRotation},
-                                        {"deficit", TurnOrder::kDeficit}};
-constexpr Named<bool> kCompressed[] = {{"fp16", true}};
-constexpr Named<DType> kDTypes[] = {
-    {"fp32", DType::kF32}, {"bf16", DType::kBf16}, {"fp16", DType::kF16}, {"fp64", DType::kF64}};
-
-// Fields that say how to plan: of no use beside a plan that is made.
-constexpr std::string_view kPlanningFields[] = {
-    "model", "batch",         "strategy",       "microbatches", "dtype",  "optimizer", "clip",
-    "links", "profile_batch", "profile_device", "versions",     "search", "sync",      "compress"};
-
-// Fields that mean something to some strategies only. What hangs on the plan that was made, and not
-// on the strategy's name, the planner refuses (clip, microbatches of async) or PlanJob does
-// (overlap, sync, compress).
-struct FieldOfStrategy {
-  std::string_view field, strategy;
-};
-constexpr FieldOfStrategy kFieldsOfStrategies[] = {{"versions", "async"}, {"search", "spmd"}};
 constexpr std::string_view kFieldsOfProfiles[] = {"profile_batch", "profile_device"};
 
-// A field that nobody would read is a mistake.
-Status CheckFieldsAreRead(const JsonField& field, const JobSpec& job) {
-  for (const auto& [key, strategy] : kFieldsOfStrategies) {
-    if (!field.Has(key) || job.strategy == strategy) continue;
-    HEDDLE_ASSIGN(const JsonField child, field.Child(key));
-    return child.Bad(fmt::format("has no effect with strategy = \"{}\"", job.strategy),
-                     fmt::format("it goes with strategy = \"{}\"; or leave it out", strategy));
+// Which of its fields a job states: one that nobody would read is a mistake. What hangs on the plan
+// that was made, and not on the strategy's name, the planner refuses (clip, microbatches of async)
+// or PlanJob does (overlap, sync, compress).
+Status CheckFieldsAreRead(const JsonField& field, const PlanRequest& request) {
+  for (const RequestField& one : RequestFields()) {
+    if (one.of_strategy.empty() || !field.Has(one.key)) continue;
+    if (request.strategy == one.of_strategy) continue;
+    HEDDLE_ASSIGN(const JsonField child, field.Child(one.key));
+    return child.Bad(
+        fmt::format("has no effect with strategy = \"{}\"", request.strategy),
+        fmt::format("it goes with strategy = \"{}\"; or leave it out", one.of_strategy));
   }
   for (const std::string_view key : kFieldsOfProfiles) {
-    if (!field.Has(key) || IsProfileSpec(job.options.model)) continue;
+    if (!field.Has(key) || IsProfileSpec(request.model)) continue;
     HEDDLE_ASSIGN(const JsonField child, field.Child(key));
-    return child.Bad(
-        fmt::format("has no effect: model \"{}\" is no layer profile", job.options.model),
-        "it goes with a model that is a file of measured layers; or leave it out");
+    return child.Bad(fmt::format("has no effect: model \"{}\" is no layer profile", request.model),
+                     "it goes with a model that is a file of measured layers; or leave it out");
   }
-  return Ok();
-}
-
-// The field as one of the names, if it is there.
-template <class T, class U, size_t kCount>
-Status ReadChoice(const JsonField& field, std::string_view key, const Named<T> (&names)[kCount],
-                  U& value) {
-  if (!field.Has(key)) return Ok();
-  HEDDLE_ASSIGN(const JsonField child, field.Child(key));
-  HEDDLE_ASSIGN(const std::string text, child.AsString());
-  std::string known;
-  for (const Named<T>& named : names) {
-    if (named.name == text) {
-      value = named.value;
-      return Ok();
-    }
-    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", named.name);
-  }
-  return child.Bad(fmt::format("\"{}\" is unknown", text), "expected one of " + known);
-}
-
-// The same for names that another folder knows.
-template <class T>
-Status ReadParsed(const JsonField& field, std::string_view key,
-                  std::optional<T> (*parse)(std::string_view), std::string_view choices, T& value) {
-  if (!field.Has(key)) return Ok();
-  HEDDLE_ASSIGN(const JsonField child, field.Child(key));
-  HEDDLE_ASSIGN(const std::string text, child.AsString());
-  const std::optional<T> parsed = parse(text);
-  if (!parsed) return child.Bad(fmt::format("\"{}\" is unknown", text), std::string(choices));
-  value = *parsed;
   return Ok();
 }
 
@@ -136,44 +83,25 @@ std::string Beside(const std::string& file, const std::string& path) {
 }
 
 Status ReadPlanning(const JsonField& field, const std::string& file, JobSpec& job) {
-  PlanOptions& options = job.options;
+  PlanRequest& request = job.request;
   if (!field.Has("model")) {
     return field.Bad("has neither model nor plan",
                      "give model = \"…\" and batch, or plan = \"plan.json\"");
   }
-  HEDDLE_ASSIGN(options.model, field.String("model"));
-  if (IsProfileSpec(options.model)) options.model = Beside(file, options.model);
-  HEDDLE_ASSIGN(options.batch, field.Int("batch", 1, kMostBatch));
-  job.strategy = "dp";
-  HEDDLE_RETURN_IF_ERROR(ReadString(field, "strategy", job.strategy));
-  HEDDLE_RETURN_IF_ERROR(CheckFieldsAreRead(field, job));
-  if (field.Has("microbatches")) {
-    HEDDLE_ASSIGN(options.microbatches,
-                  field.Int("microbatches", 1, std::min(options.batch, kMostMicrobatches)));
-  }
-  HEDDLE_RETURN_IF_ERROR(ReadChoice(field, "dtype", kDTypes, options.dtype));
-  HEDDLE_RETURN_IF_ERROR(ReadParsed<Optimizer>(field, "optimizer", &ParseOptimizer,
-                                               kOptimizerChoices, options.optimizer));
-  HEDDLE_RETURN_IF_ERROR(ReadNumber(field, "clip", {0, 1e30}, options.clip));
-  HEDDLE_RETURN_IF_ERROR(ReadParsed<LinkModel>(field, "links", &ParseLinkModel,
-                                               "shared, exclusive or channels", options.links));
-  HEDDLE_RETURN_IF_ERROR(ReadParsed<WeightVersions>(
-      field, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw", options.versions));
-  HEDDLE_RETURN_IF_ERROR(ReadParsed<SpmdSearch>(field, "search", &ParseSpmdSearch,
-                                                kSpmdSearchChoices, options.search));
-  HEDDLE_RETURN_IF_ERROR(ReadParsed<GradientSync>(field, "sync", &ParseGradientSync,
-                                                  kGradientSyncChoices, options.sync));
-  HEDDLE_RETURN_IF_ERROR(ReadChoice(field, "compress", kCompressed, options.compress));
-  HEDDLE_RETURN_IF_ERROR(ReadInt(field, "profile_batch", 1, kMostBatch, options.profile_batch));
-  return ReadString(field, "profile_device", options.profile_device);
+  HEDDLE_RETURN_IF_ERROR(field.Child("batch"));
+  request.strategy = "dp";
+  HEDDLE_RETURN_IF_ERROR(ReadRequestFields(field, RequestSource::kJob, request));
+  HEDDLE_RETURN_IF_ERROR(CheckRequest(request, FieldsOf(field)));
+  if (IsProfileSpec(request.model)) request.model = Beside(file, request.model);
+  return CheckFieldsAreRead(field, request);
 }
 
 Status ReadMadePlan(const JsonField& field, const std::string& file, JobSpec& job) {
   HEDDLE_ASSIGN(const std::string path, field.String("plan"));
   if (path.empty()) return field.Bad("plan is empty", "expected the path of a plan.json");
-  for (const std::string_view key : kPlanningFields) {
-    if (!field.Has(key)) continue;
-    HEDDLE_ASSIGN(const JsonField child, field.Child(key));
+  for (const RequestField& one : RequestFields()) {
+    if (!one.taken_by(RequestSource::kJob) || !field.Has(one.key)) continue;
+    HEDDLE_ASSIGN(const JsonField child, field.Child(one.key));
     return child.Bad("stands beside plan, which has decided it", "leave out the one or the other");
   }
   job.plan = Beside(file, path);
@@ -188,11 +116,12 @@ Status CheckName(const JsonField& field, const std::string& name) {
 
 Result<JobSpec> ReadJob(const JsonField& field, const std::string& file) {
   HEDDLE_RETURN_IF_ERROR(field.ExpectObject());
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys(
-      {"name",           "plan",      "model",  "batch",    "strategy",           "microbatches",
-       "dtype",          "optimizer", "clip",   "links",    "versions",           "profile_batch",
-       "profile_device", "steps",     "weight", "priority", "tolerated_slowdown", "sync",
-       "overlap",        "compress",  "search"}));
+  std::vector<std::string_view> keys = {
+      "name", "plan", "steps", "weight", "priority", "overlap", "tolerated_slowdown"};
+  for (const RequestField& one : RequestFields()) {
+    if (one.taken_by(RequestSource::kJob)) keys.push_back(one.key);
+  }
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys(keys));
   JobSpec job;
   HEDDLE_ASSIGN(job.name, field.String("name"));
   HEDDLE_ASSIGN(const JsonField name, field.Child("name"));
@@ -237,7 +166,11 @@ Status ReadShare(const JsonField& root, ShareOptions& share) {
   HEDDLE_RETURN_IF_ERROR(
       ReadNumber(field, "most_slowdown", {1, kMostSlowdown}, share.most_slowdown));
   HEDDLE_RETURN_IF_ERROR(ReadLease(field, share));
-  return ReadChoice(field, "order", kOrders, share.order);
+  if (!field.Has("order")) return Ok();
+  HEDDLE_ASSIGN(const JsonField order, field.Child("order"));
+  HEDDLE_ASSIGN(const std::string name, order.AsString());
+  HEDDLE_ASSIGN(share.order, ReadOffered<TurnOrder>(order.where(), name));
+  return Ok();
 }
 
 Status ReadSchema(const JsonField& root) {

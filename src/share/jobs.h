@@ -5,7 +5,7 @@
 //   for (const JobSpec& job : jobs.jobs) …                  // as written; nothing is planned yet
 //
 // Invariants: at least one job; names are different, and fit for file names; either `plan` or
-// `options.model` is given; numbers are finite and in range. Paths are as seen from the caller:
+// `request.model` is given; numbers are finite and in range. Paths are as seen from the caller:
 // those of the file, which are relative to it, have its folder put before them.
 #pragma once
 
@@ -27,8 +27,7 @@ inline constexpr char kJobsSchema[] = "heddle.jobs/1";
 struct JobSpec {
   std::string name;
   std::string plan;      // path of a plan.json; empty: planned from what follows
-  std::string strategy;  // as of heddle plan
-  PlanOptions options;   //
+  PlanRequest request;   //
   int64_t steps = 0;     // updates until it is done
   double weight = 1;     // its part of what sharing wins
   int64_t priority = 0;  // higher is more urgent: see docs/share.md

@@ -109,9 +109,9 @@ Result<MadePlan> LoadMadePlan(const JobSpec& spec, const Cluster& cluster, const
 }
 
 Result<MadePlan> MakeOwnPlan(const JobSpec& spec, const Cluster& cluster, const Profile* profile) {
-  HEDDLE_ASSIGN(Planning made, Planning::Make(spec.options, cluster, profile));
+  HEDDLE_ASSIGN(Planning made, Planning::Make(spec.request, cluster, profile));
   auto planning = std::make_shared<const Planning>(std::move(made));
-  HEDDLE_ASSIGN(Plan plan, MakePlan(spec.strategy, *planning));
+  HEDDLE_ASSIGN(Plan plan, MakePlan(spec.request.strategy, *planning));
   return MadePlan{std::move(planning), std::move(plan)};
 }
 
@@ -124,10 +124,10 @@ struct GradientKey {
 constexpr GradientKey kGradientKeys[] = {
     {"overlap", [](Plan& plan) { plan.bucket = Bytes{1}; },
      [](Plan& plan) { plan.bucket = kOneBucket; }},
-    {"sync", [](Plan& plan) { plan.sync = GradientSync::kAllReduce; },
-     [](Plan& plan) { plan.sync = GradientSync::kServers; }},
-    {"compress", [](Plan& plan) { plan.compress = false; },
-     [](Plan& plan) { plan.compress = true; }},
+    {"sync", [](Plan& plan) { plan.request.sync = GradientSync::kAllReduce; },
+     [](Plan& plan) { plan.request.sync = GradientSync::kServers; }},
+    {"compress", [](Plan& plan) { plan.request.compress = false; },
+     [](Plan& plan) { plan.request.compress = true; }},
 };
 
 // Whether this plan reads the key: its Program is another one.

@@ -70,24 +70,14 @@ Compiler::Compiler(const Program& program, const std::vector<DeviceId>& devices,
 void Compiler::FindWaits() {
   for (size_t d = 0; d < p_.devices.size(); ++d) {
     const DeviceProgram& device = p_.devices[d];
-    for (const auto& list : device.sections) {
-      for (const Instruction& in : list) {
-        if (in.code != OpCode::kSend && in.code != OpCode::kRecv &&
-            in.code != OpCode::kCollective) {
-          continue;
-        }
-        for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-          const BufferRef& ref = device.operands[static_cast<size_t>(in.first_operand + k)];
-          communicated_[d][static_cast<size_t>(ref.tensor)] = true;
-        }
-      }
-    }
+    communicated_[d] = CommunicatedTensors(p_, device);
     for (const auto& list : device.sections) {
       for (const Instruction& in : list) {
         if (in.code != OpCode::kCompute || waits_[d].contains(in.target)) continue;
-        std::vector<Port>& ports = waits_[d][in.target];
-        for (const Port& port : p_.segment(in.target).ports) {
-          if (communicated_[d][static_cast<size_t>(port.tensor)]) ports.push_back(port);
+        std::vector<int32_t>& uses = waits_[d][in.target];
+        for (int32_t k = 0; k < UseCount(p_, in); ++k) {
+          const BufferUse use = UseOf(p_, device, in, k);
+          if (communicated_[d][static_cast<size_t>(use.ref.tensor)]) uses.push_back(k);
         }
       }
     }
@@ -182,15 +172,15 @@ CompiledOp Compiler::CompileOp(int32_t device, const Step& step, const Instructi
     op.event = EventOf(p_.segment(in.target).phase);
     op.label = in.target;
     if (in.microbatch.present()) op.microbatch = static_cast<int32_t>(in.microbatch.value(step.i));
-    for (const Port& port : waits_[static_cast<size_t>(device)].at(in.target)) {
-      const int32_t slot = SlotOf(device, KeyOf(BufferOf(port, in), step.i));
-      list.slots.push_back(2 * slot + (port.use == PortUse::kRead ? 0 : 1));
+    for (const int32_t k : waits_[static_cast<size_t>(device)].at(in.target)) {
+      AddSlot(device, UseOf(p_, d, in, k), step.i, list);
     }
   } else {
-    for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-      const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
+    for (int32_t k = 0; k < UseCount(p_, in); ++k) {
+      const BufferUse use = UseOf(p_, d, in, k);
+      const BufferRef& ref = use.ref;
       if (!communicated_[static_cast<size_t>(device)][static_cast<size_t>(ref.tensor)]) continue;
-      list.slots.push_back(2 * SlotOf(device, KeyOf(ref, step.i)) + (WritesOperand(in, k) ? 1 : 0));
+      AddSlot(device, use, step.i, list);
       if (k == 0) {
         op.label = static_cast<int32_t>(p_.segments.size()) + ref.tensor;
         if (ref.microbatch.present()) {
@@ -203,13 +193,13 @@ CompiledOp Compiler::CompileOp(int32_t device, const Step& step, const Instructi
   if (in.code == OpCode::kSend) {
     const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand)];
     op.event = EventKind::kTransfer;
-    op.lane = LaneOf(device, in.target, in.tag);
+    op.lane = LaneNumber(LaneOf(device, in));
     op.flow = MessageFlow(device, in.target, p_.BytesOf(ref.tensor, ref.slice));
     if (model_ == LinkModel::kChannels) {
       if (const auto key = JobKeyOf(device, step.section, in)) op.job = job_ids_.at(*key);
     }
   }
-  if (in.code == OpCode::kRecv) op.lane = LaneOf(in.target, device, in.tag);
+  if (in.code == OpCode::kRecv) op.lane = LaneNumber(LaneOf(device, in));
   if (in.code == OpCode::kSend || in.code == OpCode::kRecv) {
     const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand)];
     op.seconds = OwnSeconds(device, static_cast<double>(p_.BytesOf(ref.tensor, ref.slice).value));
@@ -245,13 +235,17 @@ int32_t Compiler::SlotOf(int32_t device, const BufferKey& key) {
   return slots.try_emplace(key, static_cast<int32_t>(slots.size())).first->second;
 }
 
+void Compiler::AddSlot(int32_t device, const BufferUse& use, int64_t i, CompiledList& list) {
+  list.slots.push_back(2 * SlotOf(device, KeyOf(use.ref, i)) + (use.alone ? 1 : 0));
+}
+
 int32_t Compiler::PairOf(int32_t from, int32_t to) {
   return pairs_.try_emplace(Pack(from, to), static_cast<int32_t>(pairs_.size())).first->second;
 }
 
-int32_t Compiler::LaneOf(int32_t from, int32_t to, int32_t tag) {
-  return lanes_.try_emplace(Pack(PairOf(from, to), tag), static_cast<int32_t>(lanes_.size()))
-      .first->second;
+int32_t Compiler::LaneNumber(const MessageLane& lane) {
+  const uint64_t key = Pack(PairOf(lane.from, lane.to), lane.tag);
+  return lanes_.try_emplace(key, static_cast<int32_t>(lanes_.size())).first->second;
 }
 
 int32_t Compiler::AddFlow(const CommCost& cost) {

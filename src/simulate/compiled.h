@@ -16,6 +16,7 @@
 #include "program/program.h"
 #include "program/segment_cost.h"
 #include "program/unroll.h"
+#include "program/walk.h"
 #include "simulate/network.h"
 #include "timeline/timeline.h"
 
@@ -90,7 +91,8 @@ class Compiler {
   CompiledOp CompileOp(int32_t device, const Step& step, const Instruction& in, CompiledList& list);
   int32_t SlotOf(int32_t device, const BufferKey& key);
   int32_t PairOf(int32_t from, int32_t to);
-  int32_t LaneOf(int32_t from, int32_t to, int32_t tag);
+  int32_t LaneNumber(const MessageLane& lane);
+  void AddSlot(int32_t device, const BufferUse& use, int64_t i, CompiledList& list);
   int32_t MessageFlow(int32_t from, int32_t to, Bytes bytes);
   int32_t CollectiveFlow(int32_t device, const Instruction& in);
   double OwnSeconds(int32_t device, double bytes) const;
@@ -109,9 +111,10 @@ class Compiler {
   LinkModel model_;
   NetworkCost network_;
   bool relative_;
-  std::vector<std::vector<bool>> communicated_;                        // by device and tensor
-  std::vector<std::unordered_map<int32_t, std::vector<Port>>> waits_;  // by device and segment
-  std::vector<std::unordered_map<BufferKey, int32_t>> slots_;          // by device
+  std::vector<std::vector<bool>> communicated_;  // by device and tensor
+  // By device and segment: the uses of a compute that may have to be waited for.
+  std::vector<std::unordered_map<int32_t, std::vector<int32_t>>> waits_;
+  std::vector<std::unordered_map<BufferKey, int32_t>> slots_;  // by device
   std::unordered_map<uint64_t, int32_t> pairs_, lanes_;
   std::map<std::tuple<int32_t, int32_t, int64_t>, int32_t> message_flows_;
   std::map<std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t, int64_t>, int32_t>

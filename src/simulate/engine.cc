@@ -45,7 +45,6 @@ Engine::Engine(const Program& program, const std::vector<DeviceId>& ids, const C
       keep_events_(options.keep_events),
       steps_(UnrolledSteps(program, repetitions)),
       devices_(program.devices.size()),
-      groups_(program.groups.size()),
       jobs_(compiler_.job_count()),
       finish_(static_cast<size_t>(repetitions), 0),
       moved_(static_cast<size_t>(repetitions), 0),
@@ -54,8 +53,8 @@ Engine::Engine(const Program& program, const std::vector<DeviceId>& ids, const C
   if (seat_.commons == nullptr) {
     network_ = MakeNetwork(options.links, WireBandwidths(cluster), compiler_.channel_resources());
   }
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    groups_[g].next.resize(program.groups[g].devices.size(), 0);
+  for (const Group& group : program.groups) {
+    groups_.push_back({GroupMeeting<CommEnd>(group.devices.size())});
   }
   result_.devices.resize(devices_.size());
   result_.repetitions = repetitions;
@@ -160,9 +159,8 @@ size_t Engine::TurnEnd(const DeviceState& state) const {
   const std::vector<CompiledOp>& ops = state.list->ops;
   if (steps_[state.step].section != Section::kBody) return ops.size() + 1;
   if (!seat_.whole_turns) return ops.size();
-  const auto last = std::find_if(ops.rbegin(), ops.rend(), [](const CompiledOp& op) {
-    return op.code == OpCode::kCollective || op.code == OpCode::kSend || op.code == OpCode::kRecv;
-  });
+  const auto last = std::find_if(ops.rbegin(), ops.rend(),
+                                 [](const CompiledOp& op) { return Communicates(op.code); });
   return last == ops.rend() ? ops.size() : static_cast<size_t>(ops.rend() - last);
 }
 
@@ -214,7 +212,7 @@ void Engine::Walk(int32_t device) {
     }
     const CompiledOp& op = state.list->ops[state.index];
     const int32_t* slots = state.list->slots.data() + op.first_slot;
-    if (op.code != OpCode::kRecv && !Ready(state, op, slots)) return Block(device, state);
+    if (WaitsForBuffers(op.code) && !Ready(state, op, slots)) return Block(device, state);
     const bool computes = op.code == OpCode::kCompute || op.seconds > 0;
     if (computes && seat_.commons != nullptr && !MayCompute(device, state)) {
       state.blocked = true;
@@ -252,12 +250,10 @@ void Engine::StartCompute(int32_t device, DeviceState& state, const CompiledOp& 
 }
 
 void Engine::Post(int32_t device, DeviceState& state, const CompiledOp& op, const int32_t* slots) {
-  if (op.code != OpCode::kSend && op.code != OpCode::kRecv && op.code != OpCode::kCollective) {
-    return;
-  }
+  if (!Communicates(op.code)) return;
   for (int32_t k = 0; k < op.slot_count; ++k) ++state.pending[static_cast<size_t>(slots[k])];
   ++state.in_flight;
-  CommEnd end{device, static_cast<int32_t>(state.step), &op, slots};
+  CommEnd end{device, static_cast<int32_t>(state.step), &op, slots, now_};
   if (relative_copies_) end = Keep(end);
   if (op.holds_up) {
     state.held_up = end.op;
@@ -273,21 +269,14 @@ void Engine::Post(int32_t device, DeviceState& state, const CompiledOp& op, cons
 // Lists that depend on the repetition are overwritten at the next one: keep what is in flight.
 CommEnd Engine::Keep(const CommEnd& end) {
   kept_.push_back({*end.op, std::vector<int32_t>(end.slots, end.slots + end.op->slot_count)});
-  return {end.device, end.step, &kept_.back().op, kept_.back().slots.data()};
+  return {end.device, end.step, &kept_.back().op, kept_.back().slots.data(), end.posted};
 }
 
 void Engine::PostMessage(const CommEnd& end, bool sends) {
   const auto lane_id = static_cast<size_t>(end.op->lane);
   if (lane_id >= lanes_.size()) lanes_.resize(std::max(lane_id + 1, compiler_.lane_count()));
-  LaneState& lane = lanes_[lane_id];
-  if (lane.posted.empty() || lane.sends == sends) {
-    lane.sends = sends;
-    lane.posted.push_back(end);
-    return;
-  }
-  const CommEnd other = lane.posted.front();
-  lane.posted.pop_front();
-  StartMessage(sends ? end : other, sends ? other : end);
+  const std::optional<CommEnd> other = lanes_[lane_id].Post(sends, end);
+  if (other) StartMessage(sends ? end : *other, sends ? *other : end);
 }
 
 void Engine::StartMessage(const CommEnd& sender, const CommEnd& receiver) {
@@ -309,32 +298,23 @@ void Engine::StartMessage(const CommEnd& sender, const CommEnd& receiver) {
 }
 
 void Engine::PostCollective(const CommEnd& end) {
-  GroupState& group = groups_[static_cast<size_t>(end.op->lane)];
-  const auto& members = p_.groups[static_cast<size_t>(end.op->lane)].devices;
-  const auto member =
-      static_cast<size_t>(std::find(members.begin(), members.end(), end.device) - members.begin());
-  const auto place = static_cast<size_t>(group.next[member]++ - group.first);
-  if (place >= group.instances.size()) group.instances.resize(place + 1);
-  group.instances[place].ends.push_back(end);
-  group.instances[place].posted = now_;
+  const auto id = static_cast<size_t>(end.op->lane);
+  groups_[id].meeting.Post(MemberOf(p_.groups[id], end.device), end);
   StartCollective(end.op->lane);
 }
 
 // Collectives of one group run one after the other.
 void Engine::StartCollective(int32_t id) {
   GroupState& group = groups_[static_cast<size_t>(id)];
-  const auto& members = p_.groups[static_cast<size_t>(id)].devices;
-  if (group.running || group.instances.empty() ||
-      group.instances.front().ends.size() < members.size()) {
-    return;
-  }
+  if (group.running || !group.meeting.complete()) return;
   group.running = true;
   FlowState flow;
-  flow.ends = group.instances.front().ends;
+  flow.ends = group.meeting.front();
   flow.group = id;
   flow.cost = flow.ends[0].op->flow;
   flow.start = now_;
-  StartFlow(std::move(flow), group.instances.front().posted);
+  const double posted = flow.ends.back().posted;  // by the last of them
+  StartFlow(std::move(flow), posted);
 }
 
 void Engine::StartFlow(FlowState state, double posted) {
@@ -365,8 +345,7 @@ void Engine::EndFlow(int32_t id) {
   for (const CommEnd& end : flow.ends) Release(end);
   if (flow.group >= 0) {
     GroupState& group = groups_[static_cast<size_t>(flow.group)];
-    group.instances.pop_front();
-    ++group.first;
+    group.meeting.Pop();
     group.running = false;
     StartCollective(flow.group);
   }

@@ -18,6 +18,7 @@
 #include "program/program.h"
 #include "program/segment_cost.h"
 #include "program/unroll.h"
+#include "program/walk.h"
 #include "simulate/compiled.h"
 #include "simulate/simulator.h"
 
@@ -56,22 +57,11 @@ struct CommEnd {
   int32_t step = 0;  // that posted it
   const CompiledOp* op = nullptr;
   const int32_t* slots = nullptr;
-};
-
-// Messages of one pair and tag, posted by one end and not yet by the other.
-struct LaneState {
-  std::deque<CommEnd> posted;
-  bool sends = false;  // which end is ahead
+  double posted = 0;  // when
 };
 
 struct GroupState {
-  struct Instance {
-    std::vector<CommEnd> ends;
-    double posted = 0;  // by the last of them
-  };
-  std::deque<Instance> instances;  // not yet complete; the first may be running
-  std::vector<int64_t> next;       // by member: how many it has posted
-  int64_t first = 0;               // number of instances.front()
+  GroupMeeting<CommEnd> meeting;  // the first may be running
   bool running = false;
 };
 
@@ -180,7 +170,7 @@ class Engine {
   bool relative_copies_ = IsRelative(p_);
   std::vector<Step> steps_;
   std::vector<DeviceState> devices_;
-  std::vector<LaneState> lanes_;
+  std::vector<LaneMeeting<CommEnd>> lanes_;
   std::vector<GroupState> groups_;
   std::vector<ChannelJobState> jobs_;
   std::vector<FlowState> flows_;

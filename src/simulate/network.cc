@@ -11,7 +11,6 @@ namespace heddle {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::array<std::string_view, 3> kModelNames = {"shared", "exclusive", "channels"};
 
 // Times with a payload, earliest first, then in order of insertion.
 struct Alarm {
@@ -266,14 +265,6 @@ class ChannelNetwork final : public QueuedNetwork {
 };
 
 }  // namespace
-
-std::string_view NameOf(LinkModel model) { return kModelNames[static_cast<size_t>(model)]; }
-
-std::optional<LinkModel> ParseLinkModel(std::string_view name) {
-  const auto found = std::find(kModelNames.begin(), kModelNames.end(), name);
-  if (found == kModelNames.end()) return std::nullopt;
-  return static_cast<LinkModel>(found - kModelNames.begin());
-}
 
 // A flow's rate is that of its busiest wire; on the others it counts in proportion.
 FlowSpec FlowOf(const CommCost& cost, std::vector<FlowLoad>& loads) {

@@ -19,14 +19,11 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "cost/link_model.h"
 #include "cost/network_cost.h"
 #include "turns/fair_share.h"
 
 namespace heddle {
-
-enum class LinkModel : uint8_t { kShared, kExclusive, kChannels };
-std::string_view NameOf(LinkModel model);
-std::optional<LinkModel> ParseLinkModel(std::string_view name);
 
 // What a flow needs. Loads must outlive the flow.
 struct FlowSpec {

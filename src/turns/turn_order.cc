@@ -1,18 +1,11 @@
 #include "turns/turn_order.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace heddle {
 namespace {
-
-constexpr std::array<std::pair<TurnOrder, std::string_view>, 3> kNames = {
-    {{TurnOrder::kRotation, "rotation"},
-     {TurnOrder::kDeficit, "deficit"},
-     {TurnOrder::kArrival, "arrival"}}};
 
 // A job a thousand times heavier than another is not visited in vain more often than that.
 constexpr double kLargestRatio = 1000;
@@ -33,20 +26,6 @@ bool Visit(OrderMember& member, double quantum) {
 }
 
 }  // namespace
-
-std::string_view NameOf(TurnOrder order) {
-  for (const auto& [value, name] : kNames) {
-    if (value == order) return name;
-  }
-  return "unknown";
-}
-
-std::optional<TurnOrder> ParseTurnOrder(std::string_view name) {
-  for (const auto& [value, known] : kNames) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
 
 int32_t NextJob(TurnOrder order, std::span<OrderMember> members, int32_t last) {
   const auto count = static_cast<int32_t>(members.size());

@@ -10,16 +10,21 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string_view>
+
+#include "base/choices.h"
 
 namespace heddle {
 
 enum class TurnOrder : int32_t { kRotation, kDeficit, kArrival };
 
-std::string_view NameOf(TurnOrder order);
-std::optional<TurnOrder> ParseTurnOrder(std::string_view name);
+template <>
+struct Choices<TurnOrder> {
+  static constexpr Choice<TurnOrder> kTable[] = {
+      {TurnOrder::kRotation, "rotation"},
+      {TurnOrder::kDeficit, "deficit"},
+      {TurnOrder::kArrival, "arrival", "", /*offered=*/false}};
+};
 
 // A job as the order sees it.
 struct OrderMember {

@@ -75,8 +75,8 @@ Result<std::unique_ptr<Emulation>> MakeEmulation(const LoadedPlan& loaded, const
   }
   std::vector<size_t> group_sizes;
   for (const Group& group : program.groups) group_sizes.push_back(group.devices.size());
-  const double scale =
-      static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
+  const double scale = static_cast<double>(SizeOf(loaded.plan.request.dtype)) /
+                       static_cast<double>(SizeOf(run_dtype));
   return std::make_unique<Emulation>(std::move(seconds), std::move(message_seconds),
                                      std::move(group_sizes), std::move(network), scale);
 }
@@ -85,7 +85,7 @@ Result<std::unique_ptr<Emulation>> MakeEmulation(const LoadedPlan& loaded, const
 
 Result<std::unique_ptr<Emulation>> EmulatePlan(const LoadedPlan& loaded, const Program& program,
                                                DType run_dtype) {
-  const LinkModel links = loaded.planning->options.links;
+  const LinkModel links = loaded.planning->request.links;
   if (links == LinkModel::kChannels) {
     return BadInput("plan: links",
                     "channels are an assumption, not a network: there is nothing to "

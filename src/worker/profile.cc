@@ -30,8 +30,8 @@ Result<Request> ReadRequest(const JsonField& json) {
   HEDDLE_ASSIGN(const std::string dtype, json.String("dtype"));
   HEDDLE_ASSIGN(const std::string optimizer, json.String("optimizer"));
   HEDDLE_ASSIGN(options.options.clip, json.Number("clip"));
-  options.options.dtype = ParseDType(dtype).value_or(DType::kF32);
-  options.options.optimizer = ParseOptimizer(optimizer).value_or(Optimizer::kAdam);
+  options.options.dtype = ParseChoice<DType>(dtype).value_or(DType::kF32);
+  options.options.optimizer = ParseChoice<Optimizer>(optimizer).value_or(Optimizer::kAdam);
   HEDDLE_ASSIGN(const JsonField rows, json.Array("rows"));
   for (size_t k = 0; k < rows.size(); ++k) {
     HEDDLE_ASSIGN(options.rows.emplace_back(), rows.Element(k).AsInt(1, 1 << 20));

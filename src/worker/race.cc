@@ -74,7 +74,7 @@ Status RaceCommand(const Words& words) {
   }
   TellProgress(options);
   HEDDLE_ASSIGN(const Race race, RunRace(objective, options));
-  RaceSubject subject = SubjectOf(both.loaded.plan.model, objective);
+  RaceSubject subject = SubjectOf(both.loaded.plan.request.model, objective);
   subject.work = WorkOfUpdates(work);
   return PrintJson(RaceToJson(subject, options, race));
 }

@@ -121,10 +121,10 @@ Result<int> RunCommand(const Words& words) {
     for (const std::string& change : request.changes) Say("{}\n", change);
   }
   RunFront front(plan, as_json);
-  if (config.emulate && IsProfileSpec(plan.model)) {
+  if (config.emulate && IsProfileSpec(plan.request.model)) {
     if (launched) {
       return Error{ErrorKind::kUsage, launched->launcher,
-                   fmt::format("{} is a profile: it has no messages to send", plan.model),
+                   fmt::format("{} is a profile: it has no messages to send", plan.request.model),
                    "emulate it in one process"};
     }
     CatchInterrupts();

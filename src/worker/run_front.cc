@@ -59,15 +59,16 @@ std::string HeadOf(const RunResult& result, const Plan& plan) {
   if (steps == 0) {
     return result.interrupted
                ? fmt::format("interrupted: {} of {}, before its first step\n", plan.strategy,
-                             plan.model)
+                             plan.request.model)
                : fmt::format("nothing to train: all {} steps of {} are done; --steps gives more\n",
-                             result.first_step, plan.model);
+                             result.first_step, plan.request.model);
   }
   return fmt::format("{} {} of {}, steps {} to {}\n",
                      result.interrupted       ? "interrupted:"
                      : result.timed_steps > 0 ? "kept the time of"
                                               : "trained",
-                     plan.strategy, plan.model, result.first_step + 1, result.first_step + steps);
+                     plan.strategy, plan.request.model, result.first_step + 1,
+                     result.first_step + steps);
 }
 
 std::string PaceOf(const RunResult& result) {

@@ -37,7 +37,7 @@ class Places {
     HEDDLE_ASSIGN(const std::vector<DeviceId> devices, FindDevices(program, *loaded.cluster));
     Places places(program, std::move(seconds));
     for (const DeviceId device : devices) {
-      const double rate = loaded.cluster->type_of(device).rate(loaded.plan.dtype).value;
+      const double rate = loaded.cluster->type_of(device).rate(loaded.plan.request.dtype).value;
       places.slower_.push_back(std::max(1.0, rate / kSlowRate));
     }
     return places;
@@ -160,9 +160,9 @@ Result<LoadedPlan> PlanWithout(const LoadedPlan& loaded, const std::string& devi
   HEDDLE_ASSIGN(ClusterSpec spec, WithoutDevice(loaded.cluster->spec(), device));
   HEDDLE_ASSIGN(Cluster cluster, Cluster::Make(std::move(spec), "the remaining cluster"));
   smaller.cluster = std::make_unique<Cluster>(std::move(cluster));
-  PlanOptions options = loaded.planning->options;
-  options.microbatches.reset();
-  HEDDLE_ASSIGN(Planning planning, Planning::Make(options, *smaller.cluster, profile));
+  PlanRequest request = loaded.plan.request;
+  request.microbatches.reset();
+  HEDDLE_ASSIGN(Planning planning, Planning::Make(request, *smaller.cluster, profile));
   smaller.planning = std::make_unique<Planning>(std::move(planning));
   HEDDLE_ASSIGN(smaller.plan, MakePlan(loaded.plan.strategy, *smaller.planning));
   return smaller;
@@ -236,8 +236,8 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   options.interface_address = meeting.interface_address();
   HEDDLE_ASSIGN(options.store, meeting.Connect());
   HEDDLE_ASSIGN(const DType dtype, TrainedType(*training.plan, training.config));
-  HEDDLE_ASSIGN(const RunIdentity identity,
-                IdentityOf(training.config, HashOf(PlanToJson(*training.plan).dump()), dtype));
+  const std::string plan_hash = HashOf(PlanToJson(*training.plan, *training.graph).dump());
+  HEDDLE_ASSIGN(const RunIdentity identity, IdentityOf(training.config, plan_hash, dtype));
   const auto name = [&](int32_t rank) { return places.Name(rank); };
   HEDDLE_RETURN_IF_ERROR(
       AgreeOnIdentity(*options.store, launched.rank, launched.ranks, identity, name, meet_within));
@@ -280,8 +280,9 @@ Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_jso
     run = std::move(point.run);
   }
   if (run.empty()) {
-    HEDDLE_ASSIGN(const RunDirectory fresh,
-                  RunDirectory::CreateNamed("runs", current->plan.model, std::time(nullptr)));
+    HEDDLE_ASSIGN(
+        const RunDirectory fresh,
+        RunDirectory::CreateNamed("runs", current->plan.request.model, std::time(nullptr)));
     run = config.directory = fresh.path();
   }
   while (true) {

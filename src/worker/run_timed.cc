@@ -21,15 +21,17 @@ constexpr std::array<std::string_view, 7> kUseful = {"plan",   "steps",   "direc
                                                      "dilate", "threads", "profile"};
 
 // The run's directory with what it was asked to do.
-Result<RunDirectory> OpenTimedDirectory(const Plan& plan, const RunConfig& config) {
+Result<RunDirectory> OpenTimedDirectory(const Plan& plan, const Graph& graph,
+                                        const RunConfig& config) {
   Result<RunDirectory> opened =
-      config.directory.empty() ? RunDirectory::CreateNamed("runs", plan.model, std::time(nullptr))
-                               : RunDirectory::Create(config.directory);
+      config.directory.empty()
+          ? RunDirectory::CreateNamed("runs", plan.request.model, std::time(nullptr))
+          : RunDirectory::Create(config.directory);
   if (!opened.ok()) return opened.error();
   RunDirectory directory = std::move(opened).value();
   HEDDLE_RETURN_IF_ERROR(directory.Claim());
   HEDDLE_RETURN_IF_ERROR(directory.WriteConfig(RunConfigToJson(config)));
-  HEDDLE_RETURN_IF_ERROR(directory.WritePlan(PlanToJson(plan).dump(2) + "\n"));
+  HEDDLE_RETURN_IF_ERROR(directory.WritePlan(PlanToJson(plan, graph).dump(2) + "\n"));
   return directory;
 }
 
@@ -47,14 +49,16 @@ Result<RunResult> RunProfiled(const LoadedPlan& loaded, const RunConfig& config,
                               const std::vector<std::string>& given, const RunListener& listener) {
   for (const std::string& key : given) {
     if (std::find(kUseful.begin(), kUseful.end(), key) != kUseful.end()) continue;
-    return Error{ErrorKind::kUsage, OptionOf(key),
-                 fmt::format("{} is a profile: there is nothing to train", loaded.plan.model),
-                 "leave it out"};
+    return Error{
+        ErrorKind::kUsage, OptionOf(key),
+        fmt::format("{} is a profile: there is nothing to train", loaded.plan.request.model),
+        "leave it out"};
   }
   HEDDLE_ASSIGN(const Program program, LowerPlan(loaded.plan, loaded.planning->graph));
   HEDDLE_ASSIGN(const std::unique_ptr<Emulation> emulation,
-                EmulatePlan(loaded, program, loaded.plan.dtype));
-  HEDDLE_ASSIGN(RunDirectory directory, OpenTimedDirectory(loaded.plan, config));
+                EmulatePlan(loaded, program, loaded.plan.request.dtype));
+  HEDDLE_ASSIGN(RunDirectory directory,
+                OpenTimedDirectory(loaded.plan, loaded.planning->graph, config));
   RunResult result;
   result.predicted_iteration_seconds = loaded.plan.estimate.iteration_seconds;
   result.emulated = true;
@@ -63,7 +67,7 @@ Result<RunResult> RunProfiled(const LoadedPlan& loaded, const RunConfig& config,
                         ? config.dilate
                         : DilationFor(program, *emulation, result.predicted_iteration_seconds);
   listener.note(fmt::format("{}: {} of {} on {} devices that only keep time, {:.3g} times slower",
-                            directory.path(), loaded.plan.strategy, loaded.plan.model,
+                            directory.path(), loaded.plan.strategy, loaded.plan.request.model,
                             program.devices.size(), result.dilation));
   HEDDLE_ASSIGN(TimedResult timed, RunTimed(program, *emulation,
                                             {config.steps, result.dilation, listener.interrupted}));

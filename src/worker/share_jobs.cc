@@ -7,6 +7,7 @@
 
 #include "cost/network_cost.h"
 #include "program/unroll.h"
+#include "program/walk.h"
 #include "run/share/turn_count.h"
 
 namespace heddle {
@@ -50,7 +51,7 @@ StepParts ModelStep(const ShareJob& job) {
           bytes += program.BytesOf(ref.tensor, ref.slice);
         }
         const int64_t bytes_sent =
-            in.half ? bytes.value * SizeOf(DType::kF16) / SizeOf(job.both.loaded.plan.dtype)
+            in.half ? bytes.value * SizeOf(DType::kF16) / SizeOf(job.both.loaded.plan.request.dtype)
                     : bytes.value;
         const std::vector<Bytes> sizes = {Bytes{bytes_sent}};
         network +=
@@ -99,8 +100,8 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
   HEDDLE_ASSIGN(job->segment_seconds, CostSegments(program, *loaded.cluster, &cost));
   HEDDLE_ASSIGN(job->cluster_devices, FindDevices(program, *loaded.cluster));
   HEDDLE_ASSIGN(const DType run_dtype, TrainedType(loaded.plan, RunConfigOf(config)));
-  job->byte_scale =
-      static_cast<double>(SizeOf(loaded.plan.dtype)) / static_cast<double>(SizeOf(run_dtype));
+  job->byte_scale = static_cast<double>(SizeOf(loaded.plan.request.dtype)) /
+                    static_cast<double>(SizeOf(run_dtype));
   job->modelled = ModelStep(*job);
   const Seconds network{job->modelled.network};
   job->times = config.times.value_or(JobTimes{Seconds{job->modelled.compute}, network, network});
@@ -108,8 +109,7 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
     const std::vector<Instruction>& body = device.list(Section::kBody);
     job->messages = std::max<int64_t>(
         job->messages, std::count_if(body.begin(), body.end(), [](const Instruction& in) {
-          return in.code == OpCode::kSend || in.code == OpCode::kRecv ||
-                 in.code == OpCode::kCollective;
+          return Communicates(in.code);
         }));
   }
   return job;

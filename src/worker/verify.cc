@@ -61,17 +61,17 @@ Status PrintResult(const Verification& v, const Flags& flags, const Plan& plan, 
                  {"rounding_alone", v.rounding_alone},
                  {"share_of_rounding", v.share},
                  {"worst", v.worst}};
-    if (small != nullptr) json["scaled_to"] = {{"model", small->model}, {"batch", small->batch}};
+    if (small != nullptr) json["scaled_to"] = {{"model", small->request.model}, {"batch", small->request.batch}};
     return PrintJson(json);
   }
   std::string text = fmt::format("{}: {} of {} on {} devices against one device, {}, {} {}\n",
-                                 v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.model,
+                                 v.ok ? "equal" : "DIFFERENT", plan.strategy, plan.request.model,
                                  plan.devices_used(), dtype == DType::kF64 ? "fp64" : "fp32",
                                  flags.steps, plan.local ? "rounds" : "steps");
   if (small != nullptr) {
     text += fmt::format(
         "  too large to compute here: verified as {}, batch {}, under the same decisions\n",
-        small->model, small->batch);
+        small->request.model, small->request.batch);
   }
   text +=
       fmt::format("  largest relative error: loss {:.2g}, gradients {:.2g}, parameters {:.2g}\n",
@@ -107,10 +107,11 @@ struct SmallCopy {
 Result<SmallCopy> ScaleDown(const Plan& plan) {
   constexpr int64_t kSamplesPerMicrobatch = 8;
   SmallCopy copy{plan, nullptr};
-  HEDDLE_ASSIGN(copy.plan.model, ScaledDown(plan.model));
-  copy.plan.batch = std::min(plan.batch, plan.microbatches * kSamplesPerMicrobatch);
-  HEDDLE_ASSIGN(Graph graph, BuildModel(copy.plan.model,
-                                        {copy.plan.batch, plan.dtype, plan.optimizer, plan.clip}));
+  HEDDLE_ASSIGN(copy.plan.request.model, ScaledDown(plan.request.model));
+  copy.plan.request.batch = std::min(plan.request.batch, plan.microbatches * kSamplesPerMicrobatch);
+  HEDDLE_ASSIGN(Graph graph,
+                BuildModel(copy.plan.request.model, {copy.plan.request.batch, plan.request.dtype,
+                                                     plan.request.optimizer, plan.request.clip}));
   copy.graph = std::make_unique<Graph>(std::move(graph));
   copy.plan.model_hash = copy.graph->ContentHash();
   return copy;
@@ -122,7 +123,7 @@ Status VerifyCommand(const Words& words) {
   HEDDLE_ASSIGN(const Flags flags, ParseFlags(words));
   HEDDLE_ASSIGN(const PlanAndProfile both, LoadPlanAndProfile(flags.file, flags.profile));
   const Plan* plan = &both.loaded.plan;
-  if (IsProfileSpec(plan->model)) {
+  if (IsProfileSpec(plan->request.model)) {
     return BadInput(flags.file, "its model is a profile: it has times, no arithmetic",
                     "verify a model of the zoo; heddle run --emulate keeps a profile's time");
   }

@@ -23,7 +23,7 @@ const Cluster& Mixed4() {
 }
 
 Planning PlanningFor(const std::string& model) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = 16;
   return Planning::Make(options, Mixed4(), nullptr).value();

@@ -22,7 +22,7 @@ const Cluster& ClusterNamed(const std::string& name) {
 
 Planning PlanningFor(const std::string& model, int64_t batch, const std::string& cluster,
                      std::optional<int64_t> microbatches = std::nullopt) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = batch;
   options.dtype = DType::kF16;
@@ -79,7 +79,7 @@ TEST(ClosestTest, WhatCannotFitIsNotSearchedFor) {
 
 // A batch of 256 on four devices: the fill of the pipeline is long with 16 microbatches.
 TEST(ClosestTest, PipelinesTakeMoreThanFourMicrobatchesPerStage) {
-  PlanOptions options = PlanningFor("gpt?layers=24", 256, "mixed4").options;
+  PlanRequest options = PlanningFor("gpt?layers=24", 256, "mixed4").request;
   options.dtype = DType::kF32;
   for (const char* strategy : {"zb-h1", "1f1b"}) {
     options.microbatches.reset();

@@ -185,7 +185,7 @@ MonkeyCase MakeMonkeyCase(uint64_t seed, int number, MonkeySize size, const std:
   one.folder = folder;
   one.cluster = RandomClusterText(dice, size);
   RandomModel(mixed, dice, size, one);
-  PlanOptions& options = one.options;
+  PlanRequest& options = one.options;
   options.batch = IsSmall(size) ? dice.Of<int64_t>({1, 3, 8, 16, 24, 32})
                                 : dice.Of<int64_t>({1, 7, 16, 32, 64, 100, 128, 256, 512, 1024});
   if (OnlyProfiles(size)) return one;
@@ -213,7 +213,7 @@ std::string MonkeyCase::Command(const std::string& command) const {
   const auto add = [&](const char* flag, const auto& value) {
     text += fmt::format(" {} {}", flag, value);
   };
-  if (options.profile_batch > 0) add("--profile-batch", options.profile_batch);
+  if (options.profile_batch) add("--profile-batch", *options.profile_batch);
   if (options.microbatches) add("--microbatches", *options.microbatches);
   if (options.dtype != DType::kF32) add("--dtype", NameOf(options.dtype));
   if (options.optimizer != Optimizer::kAdam) add("--optimizer", NameOf(options.optimizer));

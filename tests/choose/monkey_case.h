@@ -21,7 +21,7 @@ enum class MonkeySize : uint8_t { kSmall, kAny, kProfiles, kSmallProfiles };
 struct MonkeyCase {
   std::string name;     // "7-42"
   std::string folder;   // of its files
-  PlanOptions options;  // the model is the path of the profile where there is one
+  PlanRequest options;  // the model is the path of the profile where there is one
   std::string profile;  // its text; empty: the model is of the zoo, or a file of others
   std::string cluster;  // TOML
   std::string cluster_path() const { return folder + "/" + name + ".toml"; }

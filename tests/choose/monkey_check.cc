@@ -87,9 +87,9 @@ bool SomePipelineFits(const Planning& planning) {
   constexpr int kFewLayers = 12, kFewDevices = 4;
   constexpr int64_t kSmallBatch = 64;
   const int layers = planning.chain.size(), devices = planning.cluster->device_count();
-  const int64_t batch = planning.options.batch;
+  const int64_t batch = planning.request.batch;
   if (layers > kFewLayers || devices > kFewDevices || batch > kSmallBatch) return false;
-  const int64_t microbatches = planning.options.microbatches.value_or(batch);
+  const int64_t microbatches = planning.request.microbatches.value_or(batch);
   if (batch >= devices && Fits(planning, ReplicasOf(planning, microbatches))) return true;
   return AnyCut(layers, devices, [&](const std::vector<int>& ends) {
     return Fits(planning, StagesOf(planning, ends, microbatches));

@@ -96,7 +96,7 @@ link = { bandwidth = "1 GB/s" }
 )",
                                              "two.toml")
                                 .value();
-    PlanOptions options;
+    PlanRequest options;
     options.model = "tiny-mlp";
     options.batch = 4;
     const Planning planning = Planning::Make(options, cluster, nullptr).value();

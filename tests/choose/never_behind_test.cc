@@ -14,8 +14,8 @@ T OneOf(std::mt19937& random, const std::vector<T>& some) {
   return some[random() % some.size()];
 }
 
-PlanOptions RandomOptions(std::mt19937& random) {
-  PlanOptions options;
+PlanRequest RandomOptions(std::mt19937& random) {
+  PlanRequest options;
   options.model = OneOf<std::string>(
       random, {"tiny-mlp", "mlp?layers=3&inputs=512&hidden=512&outputs=64", "tiny-gpt?layers=2",
                "tiny-moe?layers=2&experts=8", "bert-base?layers=2&hidden=64&heads=4&vocab=500",
@@ -27,7 +27,7 @@ PlanOptions RandomOptions(std::mt19937& random) {
 }
 
 // The most that a device needs under plain data parallelism.
-double ReplicatedBytes(const PlanOptions& options, const Cluster& cluster) {
+double ReplicatedBytes(const PlanRequest& options, const Cluster& cluster) {
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const Result<Plan> plan = MakePlan("dp", planning);
   double most = 0;
@@ -41,7 +41,7 @@ TEST(Spmd, IsNeverBehindABaseline) {
   std::mt19937 random(11);
   int compared = 0;
   for (int round = 0; round < 16; ++round) {
-    const PlanOptions options = RandomOptions(random);
+    const PlanRequest options = RandomOptions(random);
     ClusterNumbers numbers = RandomCluster(random);
     numbers.flops *= 1e3;
     // Every third round with less memory than data parallelism would like.
@@ -74,7 +74,7 @@ TEST(Spmd, IsDataParallelWhereGradientsAreServedOrCompressed) {
   std::mt19937 random(3);
   const Cluster cluster = ClusterOf(RandomCluster(random));
   for (const bool servers : {false, true}) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = "tiny-gpt?layers=2";
     options.batch = 48;
     options.compress = !servers;

@@ -93,8 +93,8 @@ std::vector<Cluster> SomeClusters() {
   return clusters;
 }
 
-PlanOptions OptionsFor(const std::string& path, int64_t batch) {
-  PlanOptions options;
+PlanRequest OptionsFor(const std::string& path, int64_t batch) {
+  PlanRequest options;
   options.model = path;
   options.profile_batch = 1;
   options.batch = batch;
@@ -102,7 +102,7 @@ PlanOptions OptionsFor(const std::string& path, int64_t batch) {
 }
 
 // MakePlan checks what it plans: a finding would be an internal error.
-void ExpectSound(const PlanOptions& options, const Cluster& cluster, const std::string& what) {
+void ExpectSound(const PlanRequest& options, const Cluster& cluster, const std::string& what) {
   const Result<Planning> planning = Planning::Make(options, cluster, nullptr);
   ASSERT_TRUE(planning.ok()) << planning.error().ToString() << what;
   for (const char* strategy : kDivided) {

@@ -57,7 +57,7 @@ std::string TableOf(const std::string& cluster_name) {
       LoadCluster(SourceDir() + "/examples/clusters/" + cluster_name + ".toml").value();
   std::string table;
   for (const TableModel& model : kModels) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = model.name;
     options.batch = model.batch;
     const Planning planning = Planning::Make(options, cluster, nullptr).value();

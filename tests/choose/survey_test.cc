@@ -18,7 +18,7 @@ double NowSeconds() { return now; }
 Planning TinyPlanning() {
   static const Cluster cluster =
       LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-mlp";
   options.batch = 16;
   return Planning::Make(options, cluster, nullptr).value();
@@ -35,7 +35,7 @@ Result<Plan> FailInside(const Planning&) {
 Result<Plan> FitNowhere(const Planning&) { return Infeasible("large", "nothing fits", ""); }
 // Until its own deadline, without result.
 Result<Plan> SearchInVain(const Planning& planning) {
-  while (!planning.options.deadline.passed()) now += 0.5;
+  while (!planning.deadline.passed()) now += 0.5;
   return OutOfTime("slow");
 }
 
@@ -103,8 +103,8 @@ TEST(DeadlineTest, EveryPlannerKeepsIt) {
     for (const int64_t questions : {0, 1, 2, 4, 8, 16, 32, 64, 256}) {
       Planning planning = TinyPlanning();
       auto asked = std::make_shared<std::atomic<int64_t>>(0);
-      planning.options.deadline = Deadline::In(static_cast<double>(questions),
-                                               [asked] { return static_cast<double>((*asked)++); });
+      planning.deadline = Deadline::In(static_cast<double>(questions),
+                                       [asked] { return static_cast<double>((*asked)++); });
       const Result<Plan> plan = MakePlan(planner, planning);
       if (plan.ok()) {
         EXPECT_TRUE(ValidatePlan(plan.value(), planning.chain.size(), "plan").ok());

@@ -16,7 +16,7 @@ T OneOf(std::mt19937& random, const std::vector<T>& some) {
 }
 
 struct Case {
-  PlanOptions options;
+  PlanRequest options;
   ClusterNumbers numbers;
 };
 
@@ -34,14 +34,14 @@ Case RandomCase(std::mt19937& random) {
   return one;
 }
 
-Result<Plan> PlanWith(const std::string& strategy, PlanOptions options, const Cluster& cluster,
+Result<Plan> PlanWith(const std::string& strategy, PlanRequest options, const Cluster& cluster,
                       std::optional<int64_t> microbatches) {
   options.microbatches = microbatches;
   return MakePlan(strategy, Planning::Make(options, cluster, nullptr).value());
 }
 
 // `slack`: what a heuristic search may be behind itself with a number given.
-void ExpectTunedIsBest(const std::string& strategy, const PlanOptions& options,
+void ExpectTunedIsBest(const std::string& strategy, const PlanRequest& options,
                        const Cluster& cluster, double slack) {
   const Result<Plan> tuned = PlanWith(strategy, options, cluster, std::nullopt);
   for (int64_t m = 1; m <= options.batch; m *= 2) {
@@ -112,7 +112,7 @@ link = {{ bandwidth = "12 GB/s", latency = "1 us" }}
                                                          gib),
                                              "test")
                                 .value();
-    PlanOptions options;
+    PlanRequest options;
     options.model = "vgg19?image=64";
     options.batch = 128;
     ExpectTunedIsBest("spmd", options, cluster, 1e-9);

@@ -118,7 +118,7 @@ TEST(BadInputTest, EditedPlans) {
   ExpectPlanRefused("tiny-gpt?layers=6", "tiny-gpt?layers=7", {"model", "edited"});
   ExpectPlanRefused("\"14 TFLOP/s\"", "\"15 TFLOP/s\"", {"cluster", "edited"});
   ExpectPlanRefused("\"devices\"", "\"device\"", {"device", "devices"});
-  ExpectPlanRefused("heddle.plan/1", "heddle.plan/9", {"heddle.plan/9"});
+  ExpectPlanRefused("heddle.plan/2", "heddle.plan/9", {"heddle.plan/9"});
   ExpectPlanRefused("\"batch\": 32", "\"batch\": -32", {"batch"});
 }
 

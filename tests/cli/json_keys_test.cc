@@ -42,7 +42,7 @@ const std::vector<std::string> kPlanKeys = {"schema",
 TEST(JsonKeysTest, Plan) {
   const Json json = JsonOf("plan --json " + PlanArguments("1f1b"));
   ExpectKeys(json, kPlanKeys);
-  EXPECT_EQ(json["schema"], "heddle.plan/1");
+  EXPECT_EQ(json["schema"], "heddle.plan/2");
   EXPECT_EQ(json["devices_used"], 4);
   ASSERT_EQ(json["memory"].size(), 4U);
   ExpectKeys(json["memory"][0], {"device", "peak_bytes", "capacity_bytes"});

@@ -333,11 +333,13 @@ class Workshop {
   // What comes out, but for how long this machine took.
   std::string Outcome(const std::string& arguments) const {
     const Ran ran = RunIn(arguments);
+    // What was asked is told again, which is no effect.
+    static const std::regex kAsked(R"re("request": \{[^}]*\})re");
     static const std::regex kTimings(
         R"re((planned in +|"planning_seconds": |"simulate_seconds": )[0-9.e-]+( [mun]?s)?)re");
     for (const char* left : {"/new", "/new2", "/new.svg"}) fs::remove_all(folder_ + left);
     return "exit code " + std::to_string(ran.exit_code) + "\n" +
-           std::regex_replace(ran.out, kTimings, "$1*") + ran.err;
+           std::regex_replace(std::regex_replace(ran.out, kAsked, ""), kTimings, "$1*") + ran.err;
   }
 
  private:

@@ -86,12 +86,12 @@ double LoadOn(const Cluster& cluster, const CommCost& cost, const std::string& w
 }
 
 TEST(NetworkCostTest, NamesReadBack) {
-  for (const Kind kind : kKinds) EXPECT_EQ(ParseCollectiveKind(NameOf(kind)), kind);
+  for (const Kind kind : kKinds) EXPECT_EQ(ParseChoice<CollectiveKind>(NameOf(kind)), kind);
   for (const Algorithm algorithm : kAlgorithms) {
-    EXPECT_EQ(ParseCollectiveAlgorithm(NameOf(algorithm)), algorithm);
+    EXPECT_EQ(ParseChoice<CollectiveAlgorithm>(NameOf(algorithm)), algorithm);
   }
-  EXPECT_FALSE(ParseCollectiveKind("reduce").has_value());
-  EXPECT_FALSE(ParseCollectiveAlgorithm("").has_value());
+  EXPECT_FALSE(ParseChoice<CollectiveKind>("reduce").has_value());
+  EXPECT_FALSE(ParseChoice<CollectiveAlgorithm>("").has_value());
 }
 
 TEST(TransferTest, LatencyPlusTheNarrowestWire) {

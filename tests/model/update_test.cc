@@ -79,10 +79,10 @@ TEST(UpdateTest, HashesTellOptimizersApart) {
   std::set<std::string> hashes;
   for (const Optimizer optimizer : kOptimizers) {
     hashes.insert(With(optimizer).ContentHash());
-    EXPECT_EQ(ParseOptimizer(NameOf(optimizer)), optimizer);
+    EXPECT_EQ(ParseChoice<Optimizer>(NameOf(optimizer)), optimizer);
   }
   EXPECT_EQ(hashes.size(), kOptimizers.size());
-  EXPECT_EQ(ParseOptimizer("lamb"), std::nullopt);
+  EXPECT_EQ(ParseChoice<Optimizer>("lamb"), std::nullopt);
 }
 
 TEST(ClipTest, NothingWithoutIt) {

@@ -17,7 +17,7 @@ class BestTest : public testing::Test {
  protected:
   static Planning PlanningFor(int64_t batch) {
     static const Cluster cluster = ClusterOf({.nodes = 2, .devices = 2});
-    PlanOptions options;
+    PlanRequest options;
     options.model = "tiny-mlp";
     options.batch = batch;
     return Planning::Make(options, cluster, nullptr).value();
@@ -25,14 +25,14 @@ class BestTest : public testing::Test {
 
   Planning TimedPlanning(int64_t batch, double seconds) {
     Planning planning = PlanningFor(batch);
-    planning.options.deadline = Deadline::In(seconds, [this] { return clock_.now += clock_.pace; });
+    planning.deadline = Deadline::In(seconds, [this] { return clock_.now += clock_.pace; });
     return planning;
   }
 
   static Plan PlanOf(const Planning& planning, int64_t microbatches) {
     Plan plan = planning.Blank("spmd", "");
     plan.microbatches = microbatches;
-    const Planning part = PlanningFor(planning.options.batch / microbatches);
+    const Planning part = PlanningFor(planning.request.batch / microbatches);
     plan.spmd = PlanSpmd(part, {.microbatches = microbatches}).value()[0].plan;
     return plan;
   }
@@ -55,7 +55,7 @@ TEST_F(BestTest, StartsNothingThatWouldEndAfterTheDeadline) {
   clock_.pace = 0;
   EXPECT_GT(looked_at, 1);
   EXPECT_LT(looked_at, 7);  // three questions each
-  EXPECT_GT(planning.options.deadline.left(), 0);
+  EXPECT_GT(planning.deadline.left(), 0);
   const Result<Plan> taken = std::move(best).Take();
   ASSERT_TRUE(taken.ok());
   EXPECT_EQ(taken.value().search.notes, std::vector<std::string>{kCutShort});
@@ -69,11 +69,11 @@ TEST_F(BestTest, KeepsTimeToCheckTheBest) {
   Best best(planning);
   ASSERT_TRUE(best.Try(plan).ok());
   clock_.pace = 0;
-  const double reserve = planning.options.deadline.left() - best.deadline().left();
+  const double reserve = planning.deadline.left() - best.deadline().left();
   EXPECT_NEAR(reserve, 8 * 5, 1e-9);
-  clock_.now += planning.options.deadline.left() - 39;
+  clock_.now += planning.deadline.left() - 39;
   EXPECT_TRUE(best.late());
-  EXPECT_FALSE(planning.options.deadline.passed());
+  EXPECT_FALSE(planning.deadline.passed());
 }
 
 TEST_F(BestTest, IsNeverLateWithoutADeadline) {

@@ -43,7 +43,7 @@ TEST(BoundsTest, NoRandomPlanIsFaster) {
   for (int round = 0; round < 160; ++round) {
     const int devices = 2 + static_cast<int>(random() % 4);
     const Cluster cluster = RandomCluster(random, devices);
-    PlanOptions options;
+    PlanRequest options;
     options.model = models[random() % 4];
     options.batch = 32;
     const int64_t microbatches = int64_t{1} << random() % 5;
@@ -72,7 +72,7 @@ TEST(BoundsTest, NoRandomPlanIsFaster) {
     ++fitting;
     const double seconds = evaluation.simulation.iteration.value;
     EXPECT_LE(OrderBound(planning, plan, evaluation).value, seconds * (1 + 1e-9))
-        << round << " " << Describe(candidate) << " links " << plan.links;
+        << round << " " << Describe(candidate) << " links " << NameOf(plan.request.links);
     EXPECT_LE(PartitionBound(planning, Seconds{0}, Seconds{1e3}).value, seconds * (1 + 1e-9))
         << round << " " << Describe(candidate);
   }
@@ -85,7 +85,7 @@ TEST(BoundsTest, NoPlannerIsFaster) {
     const Cluster cluster =
         LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
     for (const int64_t microbatches : {4, 16}) {
-      PlanOptions options;
+      PlanRequest options;
       options.model = "gpt?layers=6&seq=128";
       options.batch = 64;
       options.microbatches = microbatches;
@@ -108,7 +108,7 @@ TEST(BoundsTest, AnyNumberOfMicrobatchesIsInTheFamily) {
   for (const char* name : {"mixed4", "equal8", "irregular"}) {
     const Cluster cluster =
         LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
-    PlanOptions options;
+    PlanRequest options;
     options.model = "gpt?layers=6&seq=128";
     options.batch = 512;
     const auto bound = [&] {

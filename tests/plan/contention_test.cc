@@ -39,8 +39,8 @@ class ContentionTest : public testing::Test {
         planning_(Planning::Make(Options(), cluster_, nullptr).value()),
         table_(planning_) {}
 
-  static PlanOptions Options() {
-    PlanOptions options;
+  static PlanRequest Options() {
+    PlanRequest options;
     options.model = "gpt?layers=6&seq=128";
     options.batch = 32;
     options.microbatches = 8;

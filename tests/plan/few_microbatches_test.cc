@@ -15,7 +15,7 @@ namespace heddle {
 namespace {
 
 struct Case {
-  PlanOptions options;
+  PlanRequest options;
   ClusterNumbers numbers;
   int64_t microbatches;
 };
@@ -38,8 +38,8 @@ Case RandomCase(std::mt19937& random) {
   return one;
 }
 
-Planning PartOf(const PlanOptions& options, const Cluster& cluster, int64_t microbatches) {
-  PlanOptions part = options;
+Planning PartOf(const PlanRequest& options, const Cluster& cluster, int64_t microbatches) {
+  PlanRequest part = options;
   part.batch = options.batch / microbatches;
   return Planning::Make(part, cluster, nullptr).value();
 }

@@ -18,7 +18,7 @@ const Cluster& Equal8() {
 }
 
 TEST(LayerTableTest, TimesAreThoseOfTheCostModel) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = "gpt?layers=4&seq=64";
   options.batch = 16;
   const Planning planning = Planning::Make(options, Equal8(), nullptr).value();
@@ -39,7 +39,7 @@ TEST(LayerTableTest, MemoryIsNearTheCheckers) {
   for (const char* model : {"gpt?layers=10&seq=128", "bert-base?layers=10&seq=128", "mlp?layers=8",
                             "vgg19?image=64", "vit?layers=10", "bert-moe?layers=8&seq=64",
                             "resnet152?image=64&blocks1=1&blocks2=2&blocks3=3&blocks4=2"}) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = model;
     options.batch = 64;
     const Planning planning = Planning::Make(options, Equal8(), nullptr).value();

@@ -51,7 +51,7 @@ Plan RandomPlan(std::mt19937& random, const Planning& planning) {
   for (const Device& device : planning.cluster->devices()) devices.push_back(device.name);
   std::shuffle(devices.begin(), devices.end(), random);
   Plan plan = planning.Blank("test", "list");
-  plan.microbatches = *planning.options.microbatches;
+  plan.microbatches = *planning.request.microbatches;
   plan.all_reduce = CollectiveAlgorithm::kRing;
   plan.pipelines.emplace_back();
   const int layers = planning.chain.size();
@@ -83,7 +83,7 @@ TEST(ListGuaranteeTest, HoldsOnSharedLinks) {
   double tightest = 0;
   for (int round = 0; round < 200; ++round) {
     const Cluster cluster = SharedCluster(random);
-    PlanOptions options;
+    PlanRequest options;
     options.model = models[random() % 4];
     options.batch = 24 + static_cast<int64_t>(random() % 20);
     options.microbatches = 1 + static_cast<int64_t>(random() % 24);
@@ -122,7 +122,7 @@ link = { bandwidth = "900 GB/s", latency = "0 us" }
 )",
                                            "two.toml")
                               .value();
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-mlp";
   options.batch = 8;
   options.microbatches = 8;
@@ -139,17 +139,17 @@ link = { bandwidth = "900 GB/s", latency = "0 us" }
 
 TEST(ListGuaranteeTest, IsGivenOnlyWhereItHolds) {
   const Cluster cluster = LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-gpt?layers=6";
   options.batch = 32;
-  const auto guarantee = [&](const PlanOptions& with, const auto& planner) {
+  const auto guarantee = [&](const PlanRequest& with, const auto& planner) {
     const Planning planning = Planning::Make(with, cluster, nullptr).value();
     return ListGuarantee(planning, planner(planning).value()).value;
   };
   EXPECT_GT(guarantee(options, PlanGpipe), 0);
   EXPECT_GT(guarantee(options, PlanDataParallel), 0);
   EXPECT_EQ(guarantee(options, PlanInterleaved), 0);
-  PlanOptions other = options;
+  PlanRequest other = options;
   other.links = LinkModel::kExclusive;
   EXPECT_EQ(guarantee(other, PlanGpipe), 0);
   other = options;
@@ -162,7 +162,7 @@ TEST(ListGuaranteeTest, ThePlannerKeepsIt) {
     const Cluster cluster =
         LoadCluster(SourceDir() + "/examples/clusters/" + name + ".toml").value();
     for (const char* model : {"gpt?layers=6&seq=128", "vgg19?image=64", "mlp?layers=12"}) {
-      PlanOptions options;
+      PlanRequest options;
       options.model = model;
       options.batch = 64;
       const Planning planning = Planning::Make(options, cluster, nullptr).value();

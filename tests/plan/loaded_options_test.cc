@@ -12,17 +12,17 @@
 namespace heddle {
 namespace {
 
-PlanOptions OptionsAfterLoading(const PlanOptions& options, const std::string& strategy) {
+PlanRequest OptionsAfterLoading(const PlanRequest& options, const std::string& strategy) {
   const ScratchFolder folder;
   const Cluster cluster = LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const Plan plan = MakePlan(strategy, planning).value();
-  EXPECT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan).dump()).ok());
-  return LoadForUse(folder / "plan.json", nullptr).value().planning->options;
+  EXPECT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan, planning.graph).dump()).ok());
+  return LoadForUse(folder / "plan.json", nullptr).value().planning->request;
 }
 
 TEST(LoadedOptionsTest, VersionsOfAnAsynchronousPipeline) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-gpt?tied=0&layers=6";
   options.batch = 8;
   for (const WeightVersions versions : kWeightVersions) {
@@ -32,14 +32,14 @@ TEST(LoadedOptionsTest, VersionsOfAnAsynchronousPipeline) {
 }
 
 TEST(LoadedOptionsTest, RoundsAndReplicasOfLocalSgd) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-mlp?layers=6";
   options.batch = 8;
   for (const ReplicaPlace place : {ReplicaPlace::kWhole, ReplicaPlace::kPipelined}) {
     options.replicas = place;
     for (const int64_t every : {1, 3, 8, 11}) {
       options.every = every;
-      const PlanOptions loaded = OptionsAfterLoading(options, "local");
+      const PlanRequest loaded = OptionsAfterLoading(options, "local");
       EXPECT_EQ(loaded.every, every);
       EXPECT_EQ(loaded.replicas, place);
     }
@@ -48,7 +48,7 @@ TEST(LoadedOptionsTest, RoundsAndReplicasOfLocalSgd) {
 
 // A number that the planner chose is none that was asked for: the next plan may choose another.
 TEST(LoadedOptionsTest, MicrobatchesOnlyIfTheyWereGiven) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-mlp?layers=6";
   options.batch = 16;
   EXPECT_EQ(OptionsAfterLoading(options, "1f1b").microbatches, std::nullopt);
@@ -62,13 +62,13 @@ TEST(LoadedOptionsTest, TheBoundsOfAPlanThatWasReadAreItsOwn) {
   const Cluster cluster = LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
   for (const std::optional<int64_t> microbatches : {std::optional<int64_t>{}, {2}}) {
     for (const char* strategy : {"dp", "1f1b", "pipeline", "spmd"}) {
-      PlanOptions options;
+      PlanRequest options;
       options.model = "tiny-gpt";
       options.batch = 16;
       options.microbatches = microbatches;
       const Planning planning = Planning::Make(options, cluster, nullptr).value();
       const Plan plan = MakePlan(strategy, planning).value();
-      ASSERT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan).dump()).ok());
+      ASSERT_TRUE(WriteFile(folder / "plan.json", PlanToJson(plan, planning.graph).dump()).ok());
       LoadedPlan loaded = LoadForUse(folder / "plan.json", nullptr).value();
       const Evaluation evaluation =
           EvaluateFitting(*loaded.planning, loaded.plan, /*keep_events=*/false).value();
@@ -82,7 +82,7 @@ TEST(LoadedOptionsTest, TheBoundsOfAPlanThatWasReadAreItsOwn) {
 }
 
 TEST(LoadedOptionsTest, WhatHoldsForAnyStrategy) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-mlp?layers=6";
   options.batch = 16;
   options.dtype = DType::kBf16;
@@ -91,7 +91,7 @@ TEST(LoadedOptionsTest, WhatHoldsForAnyStrategy) {
   options.compress = true;
   options.sync = GradientSync::kAllReduce;
   options.links = LinkModel::kExclusive;
-  const PlanOptions loaded = OptionsAfterLoading(options, "dp");
+  const PlanRequest loaded = OptionsAfterLoading(options, "dp");
   EXPECT_EQ(loaded.model, options.model);
   EXPECT_EQ(loaded.batch, 16);
   EXPECT_EQ(loaded.dtype, DType::kBf16);

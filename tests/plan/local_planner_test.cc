@@ -58,7 +58,7 @@ class LocalPlannerTest : public testing::Test {
     return cluster;
   }
   static Result<Plan> PlanFor(const std::string& model, int64_t batch, ReplicaPlace place) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = model;
     options.batch = batch;
     options.replicas = place;
@@ -113,7 +113,7 @@ bandwidth = "1 GB/s"
 )",
                                              "unlike.toml")
                                 .value();
-    PlanOptions options;
+    PlanRequest options;
     options.model = "tiny-gpt?tied=0";
     options.batch = 64;
     options.microbatches = microbatches;

@@ -17,7 +17,7 @@ using testing::IsEmpty;
 Planning PlanningFor(int64_t batch, std::optional<int64_t> given = std::nullopt) {
   static const Cluster cluster =
       LoadCluster(SourceDir() + "/examples/clusters/mixed4.toml").value();
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-mlp";
   options.batch = batch;
   options.microbatches = given;
@@ -90,7 +90,7 @@ TEST(TuneMicrobatchesTest, FindsWhatFitsBetweenPowersOfTwo) {
 TEST(TuneMicrobatchesTest, StopsAtTheDeadline) {
   Planning planning = PlanningFor(256);
   double now = 0;
-  planning.options.deadline = Deadline::In(2.5, [&now] { return now; });
+  planning.deadline = Deadline::In(2.5, [&now] { return now; });
   Landscape landscape{[&](int64_t m) { return 1 + 1.0 / static_cast<double>(m); }};
   CountTuning tuning;
   tuning.bound = [](int64_t) { return 0.0; };

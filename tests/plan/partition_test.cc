@@ -79,7 +79,7 @@ TEST(PartitionTest, EqualsEveryWay) {
   for (int round = 0; round < 40; ++round) {
     const int devices = 2 + static_cast<int>(random() % 3);
     const Cluster cluster = RandomCluster(random, devices);
-    PlanOptions options;
+    PlanRequest options;
     options.model =
         fmt::format("mlp?layers={}&hidden={}&inputs=64", 2 + random() % 5, 64 << (random() % 4));
     options.batch = 64;
@@ -127,7 +127,7 @@ TEST(PartitionTest, EqualsEveryWay) {
 TEST(PartitionTest, LimitKeepsTheBest) {
   std::mt19937 random(5);
   const Cluster cluster = RandomCluster(random, 4);
-  PlanOptions options;
+  PlanRequest options;
   options.model = "mlp?layers=6";
   options.batch = 64;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
@@ -153,7 +153,7 @@ TEST(PartitionTest, LimitKeepsTheBest) {
 TEST(PartitionTest, FewCutsAreNearlyAsGood) {
   std::mt19937 random(5);
   const Cluster cluster = RandomCluster(random, 4);
-  PlanOptions options;
+  PlanRequest options;
   options.model = "gpt?layers=40&seq=64";
   options.batch = 64;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();

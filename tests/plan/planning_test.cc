@@ -25,7 +25,7 @@ const Cluster& Mixed4() {
 }
 
 Planning MakePlanning(const std::string& model, int64_t batch, const Cluster& cluster = Mixed4()) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = batch;
   return Planning::Make(options, cluster, nullptr).value();
@@ -61,10 +61,10 @@ TEST(PlanningTest, PlansSurviveTheirJsonForm) {
   const Planning planning = MakePlanning("tiny-gpt?layers=8", 48);
   for (const auto& [name, planner] : kPlanners) {
     const Plan plan = planner(planning).value();
-    const std::string text = PlanToJson(plan).dump();
+    const std::string text = PlanToJson(plan, planning.graph).dump();
     const Result<Plan> again = ParsePlan(text, "plan.json");
     ASSERT_TRUE(again.ok()) << again.error().ToString();
-    EXPECT_EQ(PlanToJson(again.value()).dump(), text) << name;
+    EXPECT_EQ(PlanToJson(again.value(), planning.graph).dump(), text) << name;
     EXPECT_EQ(PrintProgram(LowerPlan(again.value(), planning.graph).value()),
               PrintProgram(LowerPlan(plan, planning.graph).value()));
   }
@@ -183,7 +183,7 @@ link = { bandwidth = "1000 TB/s", latency = "0 us" }
                               .value();
   const Planning planning =
       MakePlanning("mlp?layers=4&inputs=4096&hidden=4096&outputs=4096", 64, cluster);
-  PlanOptions options = planning.options;
+  PlanRequest options = planning.request;
   options.microbatches = 16;
   const Planning fixed = Planning::Make(options, cluster, nullptr).value();
   const Plan plan = PlanOneForwardOneBackward(fixed).value();

@@ -33,11 +33,11 @@ Cluster ClusterOf(const std::string& first, const std::string& second) {
       .value();
 }
 
-PlanOptions OptionsFor(const std::string& model, int64_t profile_batch) {
-  PlanOptions options;
+PlanRequest OptionsFor(const std::string& model, int64_t profile_batch) {
+  PlanRequest options;
   options.model = model;
   options.batch = 64;
-  options.profile_batch = profile_batch;
+  if (profile_batch > 0) options.profile_batch = profile_batch;
   return options;
 }
 
@@ -51,9 +51,9 @@ std::pair<double, double> SecondsOnBoth(const Planning& planning) {
 
 TEST(ProfiledPlanningTest, TimesHoldForTheTypeProfiledAndScaleForOthers) {
   const Cluster cluster = ClusterOf("slow", "fast");
-  PlanOptions options = OptionsFor(kTiny, 32);
+  PlanRequest options = OptionsFor(kTiny, 32);
   const Planning fastest = Planning::Make(options, cluster, nullptr).value();
-  EXPECT_EQ(fastest.options.profile_device, "fast");
+  EXPECT_EQ(fastest.request.profile_device, "fast");
   EXPECT_NEAR(SecondsOnBoth(fastest).first, 4e-3, 1e-12);
   EXPECT_NEAR(SecondsOnBoth(fastest).second, 2e-3, 1e-12);
   options.profile_device = "slow";
@@ -85,9 +85,9 @@ TEST(ProfiledPlanningTest, PlansCarryWhatTheirTimesWereMeasuredWith) {
   const Cluster cluster = ClusterOf("v100", "a100");
   const Planning planning = Planning::Make(OptionsFor(kTiny, 32), cluster, nullptr).value();
   const Plan plan = PlanOneForwardOneBackward(planning).value();
-  const Plan again = ParsePlan(PlanToJson(plan).dump(), "plan.json").value();
-  EXPECT_EQ(again.profile_batch, 32);
-  EXPECT_EQ(again.profile_device, "v100");
+  const Plan again = ParsePlan(PlanToJson(plan, GraphOf(plan).value()).dump(), "plan.json").value();
+  EXPECT_EQ(again.request.profile_batch, 32);
+  EXPECT_EQ(again.request.profile_device, "v100");
   EXPECT_EQ(again.model_hash, planning.graph.ContentHash());
 }
 

@@ -67,7 +67,7 @@ TEST(SideBySideTest, EachGroupHasStagesAndMicrobatchesOfItsOwn) {
   const std::string path = folder.path() + "/wide.txt";
   std::ofstream(path) << WideProfile();
   const Cluster cluster = ParseClusterToml(kTwoAndThree, "two-three.toml").value();
-  PlanOptions options;
+  PlanRequest options;
   options.model = path;
   options.profile_batch = 64;
   options.batch = 512;
@@ -134,7 +134,7 @@ TEST(DecisionBoundTest, NothingIsFaster) {
   int compared = 0;
   for (int round = 0; round < 60; ++round) {
     const Cluster cluster = RandomCluster(random, static_cast<int>(random() % 5 + 2));
-    PlanOptions options;
+    PlanRequest options;
     options.model = round % 2 == 0 ? "tiny-gpt?layers=4" : "mlp?layers=6&hidden=256";
     options.batch = static_cast<int64_t>(random() % 60 + 20);
     options.links = round % 3 == 0 ? LinkModel::kChannels : LinkModel::kShared;

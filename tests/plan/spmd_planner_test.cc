@@ -14,7 +14,7 @@ namespace {
 
 Result<std::vector<SpmdCandidate>> Plans(const std::string& model, int64_t batch,
                                          const Cluster& cluster) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = batch;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
@@ -83,7 +83,7 @@ TEST(SpmdPlanner, StoresPartsWhenMemoryIsShort) {
 // Ten activations of 67 MB must be kept for backward, and all devices together have 480 MB.
 TEST(SpmdPlanner, TakesTheBatchInPartsWhenActivationsDoNotFit) {
   const Cluster cluster = ClusterOf({.nodes = 1, .devices = 4, .memory = 120e6});
-  PlanOptions options;
+  PlanRequest options;
   options.model = "mlp?layers=6&inputs=256&hidden=256&outputs=16";
   options.batch = 65536;
   const auto plan = [&] {
@@ -112,7 +112,7 @@ TEST(SpmdPlanner, TakesTheBatchInPartsWhenActivationsDoNotFit) {
 TEST(SpmdPlanner, TakesTheBatchInPartsWhereThatIsFaster) {
   const Cluster cluster = ClusterOf(
       {.nodes = 2, .devices = 2, .flops = 1e10, .slower = 2.5, .inside = 4e9, .memory = 2.2e6});
-  PlanOptions options;
+  PlanRequest options;
   options.model = "mlp?layers=4&inputs=64&hidden=64&outputs=16";
   options.batch = 4096;
   options.optimizer = Optimizer::kSgd;

@@ -21,7 +21,7 @@ TEST(SppTest, NoBaselineIsFaster) {
     const Cluster cluster = ClusterNamed(name);
     for (const char* model : {"gpt?layers=12&seq=128", "vgg19?image=64", "mlp?layers=12",
                               "transformer?layers=3&seq=32", "resnet152?image=64&blocks3=4"}) {
-      PlanOptions options;
+      PlanRequest options;
       options.model = model;
       options.batch = 64;
       const Planning planning = Planning::Make(options, cluster, nullptr).value();
@@ -46,13 +46,14 @@ TEST(SppTest, NoBaselineIsFaster) {
 
 TEST(SppTest, TheSameEveryTime) {
   const Cluster cluster = ClusterNamed("mixed4");
-  PlanOptions options;
+  PlanRequest options;
   options.model = "gpt?layers=12&seq=128";
   options.batch = 64;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const Plan first = PlanPipeline(planning).value();
   for (int k = 0; k < 3; ++k) {
-    EXPECT_EQ(PlanToJson(PlanPipeline(planning).value()).dump(), PlanToJson(first).dump());
+    EXPECT_EQ(PlanToJson(PlanPipeline(planning).value(), planning.graph).dump(),
+              PlanToJson(first, planning.graph).dump());
   }
 }
 
@@ -70,7 +71,7 @@ link = { bandwidth = "10 GB/s" }
 )",
                                            "small.toml")
                               .value();
-  PlanOptions options;
+  PlanRequest options;
   options.model = "gpt?layers=12&seq=128";
   options.batch = 32;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();

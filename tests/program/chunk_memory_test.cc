@@ -82,7 +82,7 @@ TEST(ChunkMemoryTest, PeakBoundsTheCheckersPeak) {
         const LayerChain chain = ChainOf(graph);
         Plan plan;
         plan.strategy = "test";
-        plan.batch = 16;
+        plan.request.batch = 16;
         plan.microbatches = microbatches;
         StagePlan stage;
         stage.chunks = {{0, chain.size() - 1}};

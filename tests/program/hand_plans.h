@@ -43,7 +43,7 @@ inline StagePlan StageOf(std::vector<LayerRun> chunks, std::vector<double> share
 inline Plan PlanOf(int64_t batch, int64_t microbatches, std::vector<PipelinePlan> pipelines) {
   Plan plan;
   plan.strategy = "test";
-  plan.batch = batch;
+  plan.request.batch = batch;
   plan.microbatches = microbatches;
   plan.pipelines = std::move(pipelines);
   int device = 0;

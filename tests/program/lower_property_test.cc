@@ -10,7 +10,22 @@ namespace {
 
 RC_GTEST_PROP(LowerProperty, RandomPlansBecomeGoodPrograms, ()) {
   const RandomPlan random(*rc::gen::arbitrary<uint32_t>());
-  RC_LOG() << PlanToJson(random.plan())["pipelines"].dump(1);
+  RC_LOG() << PlanToJson(random.plan(), random.graph())["pipelines"].dump(1);
+  RC_ASSERT(FaultsOf(random.plan(), random.graph()) == "");
+}
+
+RC_GTEST_PROP(LowerProperty, RandomServedPlansBecomeGoodPrograms, ()) {
+  const RandomPlan random(*rc::gen::arbitrary<uint32_t>(), PlanKind::kServed);
+  RC_ASSERT(FaultsOf(random.plan(), random.graph()) == "");
+}
+
+RC_GTEST_PROP(LowerProperty, RandomAsynchronousPlansBecomeGoodPrograms, ()) {
+  const RandomPlan random(*rc::gen::arbitrary<uint32_t>(), PlanKind::kAsync);
+  RC_ASSERT(FaultsOf(random.plan(), random.graph()) == "");
+}
+
+RC_GTEST_PROP(LowerProperty, RandomLocalPlansBecomeGoodPrograms, ()) {
+  const RandomPlan random(*rc::gen::arbitrary<uint32_t>(), PlanKind::kLocal);
   RC_ASSERT(FaultsOf(random.plan(), random.graph()) == "");
 }
 

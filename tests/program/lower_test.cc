@@ -46,7 +46,7 @@ TEST(LowerTest, AProgramLargerThanAnybodyTrainsIsNotMade) {
 
 TEST(LowerTest, TwoStagesAsWritten) {
   Plan plan = PlanOf(2, 2, {Line({0, 1}, 2, 2)});
-  plan.optimizer = Optimizer::kSgd;
+  plan.request.optimizer = Optimizer::kSgd;
   const Graph graph = Mlp(2, 2);
   ASSERT_EQ(FaultsOf(plan, graph), "");
   const Program program = LowerPlan(plan, graph).value();

@@ -4,6 +4,7 @@
 
 #include "base/json_field.h"
 #include "cluster/cluster.h"
+#include "model/zoo.h"
 #include "program/plan/plan.h"
 
 namespace heddle {
@@ -35,14 +36,14 @@ Plan TwoStages() {
   Plan plan;
   plan.strategy = "pipeline";
   plan.order_name = "1f1b";
-  plan.model = "mlp?layers=6";
+  plan.request.model = "mlp?layers=6";
   plan.model_hash = "00c0ffee00c0ffee";
   plan.cluster = cluster.spec();
   plan.cluster_hash = cluster.ContentHash();
-  plan.batch = 16;
+  plan.request.batch = 16;
   plan.microbatches = 4;
-  plan.dtype = DType::kBf16;
-  plan.optimizer = Optimizer::kSgd;
+  plan.request.dtype = DType::kBf16;
+  plan.request.optimizer = Optimizer::kSgd;
   plan.bucket = Bytes{12345678};
   plan.all_reduce = CollectiveAlgorithm::kTree;
   plan.pipelines.push_back({{Stage({{0, 3}}, {"a:0", "a:1"}, {3, 1}, "F (F B)*3 B"),
@@ -57,7 +58,13 @@ Plan TwoStages() {
   return plan;
 }
 
-std::string TextOf(const Plan& plan) { return PlanToJson(plan).dump(2); }
+// None of these plans is an SPMD program, whose names are a graph's.
+const Graph& AnyGraph() {
+  static const Graph graph = BuildModel("tiny-mlp", {}).value();
+  return graph;
+}
+
+std::string TextOf(const Plan& plan) { return PlanToJson(plan, AnyGraph()).dump(2); }
 
 std::string ErrorOf(const std::string& text) {
   const Result<Plan> plan = ParsePlan(text, "plan.json");
@@ -69,7 +76,7 @@ std::string ErrorOf(const std::string& text) {
 // The message after one edit of the JSON.
 template <class Edit>
 std::string ErrorAfter(Edit edit) {
-  Json json = PlanToJson(TwoStages());
+  Json json = PlanToJson(TwoStages(), AnyGraph());
   edit(json);
   return ErrorOf(json.dump());
 }
@@ -97,41 +104,40 @@ TEST(PlanJsonTest, ProfileHashIsOptional) {
 
 TEST(PlanJsonTest, ClipIsOptional) {
   Plan plan = TwoStages();
-  EXPECT_FALSE(PlanToJson(plan).contains("clip"));
-  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().clip, 0);
-  plan.clip = 0.1;
-  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().clip, 0.1);
+  EXPECT_FALSE(PlanToJson(plan, AnyGraph())["request"].contains("clip"));
+  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().request.clip, 0);
+  plan.request.clip = 0.1;
+  EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().request.clip, 0.1);
   EXPECT_EQ(TextOf(ParsePlan(TextOf(plan), "plan.json").value()), TextOf(plan));
-  for (const Json& value : {Json(0), Json(-1.5)}) {
-    EXPECT_EQ(ErrorAfter([&](Json& j) { j["clip"] = value; }),
-              "plan.json: clip is not above 0\n  hint: leave it out: nothing is clipped");
-  }
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["clip"] = "1"; }), HasSubstr("clip: found string"));
+  EXPECT_EQ(ErrorAfter([&](Json& j) { j["request"]["clip"] = -1.5; }),
+            "plan.json: request.clip: -1.5 is out of range\n  hint: expected 0 to 1e+30");
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["request"]["clip"] = "1"; }),
+              HasSubstr("clip: found string"));
 }
 
 TEST(PlanJsonTest, EveryOptimizer) {
   for (const Optimizer optimizer : kOptimizers) {
     Plan plan = TwoStages();
-    plan.optimizer = optimizer;
-    EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().optimizer, optimizer);
+    plan.request.optimizer = optimizer;
+    EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().request.optimizer, optimizer);
   }
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["optimizer"] = "lamb"; }),
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["request"]["optimizer"] = "lamb"; }),
               HasSubstr("\"lamb\" is unknown\n  hint: sgd, momentum, adam or adamw"));
 }
 
 TEST(PlanJsonTest, KeysThatToolsRelyOn) {
-  const Json json = PlanToJson(TwoStages());
+  const Json json = PlanToJson(TwoStages(), AnyGraph());
   for (const char* key : {"schema", "strategy", "iteration_seconds", "schedule_bound_seconds",
                           "lower_bound_seconds", "planning_seconds", "devices_used", "memory"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
-  EXPECT_EQ(json["schema"], "heddle.plan/1");
+  EXPECT_EQ(json["schema"], "heddle.plan/2");
   EXPECT_EQ(json["pipelines"][0]["stages"][0]["order"], "F*2 (B F)*2 B*2");
 }
 
 TEST(PlanJsonTest, WhatIsGuaranteedIsThereIfItIsKnown) {
   Plan plan = TwoStages();
-  EXPECT_FALSE(PlanToJson(plan).contains("guaranteed_seconds"));
+  EXPECT_FALSE(PlanToJson(plan, AnyGraph()).contains("guaranteed_seconds"));
   plan.estimate.guaranteed_seconds = 0.5;
   EXPECT_EQ(ParsePlan(TextOf(plan), "plan.json").value().estimate.guaranteed_seconds, 0.5);
 }
@@ -146,32 +152,36 @@ TEST(PlanJsonTest, UnknownFieldSuggestsTheNearest) {
 }
 
 TEST(PlanJsonTest, MissingFields) {
-  EXPECT_EQ(ErrorAfter([](Json& j) { j.erase("batch"); }),
-            "plan.json: batch: missing\n  hint: add this field");
+  EXPECT_EQ(ErrorAfter([](Json& j) { j["request"].erase("batch"); }),
+            "plan.json: request.batch: missing\n  hint: add this field");
   EXPECT_THAT(ErrorAfter([](Json& j) { j["pipelines"][0]["stages"][0].erase("order"); }),
               HasSubstr("plan.json: pipelines[0].stages[0].order: missing"));
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["model"].erase("hash"); }),
-              HasSubstr("plan.json: model.hash: missing"));
+  EXPECT_THAT(ErrorAfter([](Json& j) { j.erase("model_hash"); }),
+              HasSubstr("plan.json: model_hash: missing"));
   EXPECT_THAT(ErrorAfter([](Json& j) { j.erase("cluster"); }), HasSubstr("cluster: missing"));
 }
 
 TEST(PlanJsonTest, AnotherKindOfFile) {
   EXPECT_THAT(ErrorAfter([](Json& j) { j["schema"] = "heddle.profile/1"; }),
-              HasSubstr("schema is \"heddle.profile/1\"\n  hint: expected \"heddle.plan/1\""));
+              HasSubstr("schema is \"heddle.profile/1\"\n  hint: expected \"heddle.plan/2\""));
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("plan.json: schema: missing"));
   EXPECT_THAT(ErrorOf("[1]"), HasSubstr("expected a table"));
   EXPECT_THAT(ErrorOf("7"), HasSubstr("expected a table"));
 }
 
 TEST(PlanJsonTest, WrongTypesAndValues) {
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["batch"] = "16"; }),
-              HasSubstr("plan.json: batch: found \"16\", expected a whole number"));
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["batch"] = 0; }), HasSubstr("batch: 0 is out of range"));
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["request"]["batch"] = "16"; }),
+              HasSubstr("plan.json: request.batch: found \"16\", expected a whole number"));
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["request"]["batch"] = 0; }),
+              HasSubstr("batch: 0 is out of range"));
   EXPECT_THAT(ErrorAfter([](Json& j) { j["microbatches"] = 17; }),
               HasSubstr("microbatches: 17 is out of range\n  hint: expected 1 to 16"));
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["dtype"] = "f31"; }),
-              HasSubstr("dtype: \"f31\" is unknown\n  hint: f64, f32, bf16 or f16"));
-  EXPECT_THAT(ErrorAfter([](Json& j) { j["optimizer"] = 1; }), HasSubstr("expected text"));
+  EXPECT_THAT(
+      ErrorAfter([](Json& j) { j["request"]["dtype"] = "f31"; }),
+      HasSubstr(
+          "dtype: \"f31\" is unknown\n  hint: did you mean \"fp32\"? fp32, bf16, fp16 or fp64"));
+  EXPECT_THAT(ErrorAfter([](Json& j) { j["request"]["optimizer"] = 1; }),
+              HasSubstr("expected text"));
   EXPECT_THAT(ErrorAfter([](Json& j) { j["bucket"] = 25; }), HasSubstr("bucket: 25 has no unit"));
   EXPECT_THAT(ErrorAfter([](Json& j) { j["iteration_seconds"] = "fast"; }),
               HasSubstr("iteration_seconds: found string, expected a number"));
@@ -186,7 +196,7 @@ TEST(PlanJsonTest, BadStages) {
   EXPECT_THAT(after("layers", Json::array()), HasSubstr("stages[0].layers: is empty"));
   EXPECT_THAT(after("layers", {{0}}), HasSubstr("stages[0].layers[0]: is not [first, last]"));
   EXPECT_THAT(after("layers", {{3, 0}}), HasSubstr("layers[0][1]: 0 is out of range"));
-  EXPECT_THAT(after("shares", {1, -1}), HasSubstr("stages[0].shares[1]: is not a share"));
+  EXPECT_THAT(after("shares", {1, -1}), HasSubstr("stages[0].shares[1]: -1 is out of range"));
   EXPECT_THAT(after("recompute", 1), HasSubstr("recompute: found number, expected true or false"));
   EXPECT_THAT(after("order", "F*3 (F B"),
               HasSubstr("pipelines[0].stages[0].order: missing ')' at character 9"));
@@ -201,7 +211,7 @@ TEST(PlanJsonTest, TruncatedAnywhereIsNotAPlan) {
 
 TEST(PlanJsonTest, ShortTextsCannotAskForMuch) {
   EXPECT_THAT(ErrorOf(std::string(100000, '[')), HasSubstr("nested too deeply"));
-  Json json = PlanToJson(TwoStages());
+  Json json = PlanToJson(TwoStages(), AnyGraph());
   Json& stages = json["pipelines"][0]["stages"];
   stages[0]["order"] = "F*4000000";
   for (int k = 0; k < 100; ++k) stages.push_back(stages[0]);
@@ -327,7 +337,7 @@ TEST(PlanJsonTest, LocalPlans) {
   plan.pipelines.pop_back();
   EXPECT_EQ(says({2, 2, 2}), "ok");
   EXPECT_THAT(says({1, 3}), HasSubstr("take turns"));
-  plan.clip = 1;
+  plan.request.clip = 1;
   EXPECT_THAT(says({2, 2}), HasSubstr("clip"));
 }
 

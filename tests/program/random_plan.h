@@ -16,12 +16,28 @@
 
 namespace heddle {
 
+// Synchronous with all-reduces or through parameter servers, asynchronous, or LocalSGD.
+enum class PlanKind : uint8_t { kFlush, kServed, kAsync, kLocal };
+
 class RandomPlan {
  public:
-  explicit RandomPlan(uint32_t seed) : random_(seed) {
+  explicit RandomPlan(uint32_t seed, PlanKind kind = PlanKind::kFlush)
+      : random_(seed), kind_(kind) {
     batch_ = 1 + Upto(8);
     graph_ = MakeGraph();
-    MakePlan();
+    switch (kind) {
+      case PlanKind::kAsync:
+        MakeAsync();
+        break;
+      case PlanKind::kLocal:
+        MakeLocal();
+        break;
+      case PlanKind::kServed:
+      case PlanKind::kFlush:
+        MakePlan();
+        break;
+    }
+    if (kind == PlanKind::kServed) plan_.request.sync = GradientSync::kServers;
   }
 
   const Plan& plan() const { return plan_; }
@@ -36,12 +52,13 @@ class RandomPlan {
     if (kind < 2) {
       const ModelOptions options{.batch = batch_,
                                  .optimizer = Maybe() ? Optimizer::kMomentum : Optimizer::kAdamW,
-                                 .clip = Maybe() ? 1.0 : 0.0};
+                                 .clip = kind_ == PlanKind::kFlush && Maybe() ? 1.0 : 0.0};
       return RandomGraph(random_, options).Make();
     }
     if (kind == 2) {
-      const std::string spec = fmt::format(
-          "tiny-gpt?layers={}&hidden=4&heads=2&vocab=8&seq=2&tied={}", 1 + Upto(3), Upto(1));
+      const std::string spec =
+          fmt::format("tiny-gpt?layers={}&hidden=4&heads=2&vocab=8&seq=2&tied={}", 1 + Upto(3),
+                      kind_ == PlanKind::kAsync || kind_ == PlanKind::kLocal ? 0 : Upto(1));
       return BuildModel(spec, {.batch = batch_}).value();
     }
     std::vector<std::vector<int>> skips(static_cast<size_t>(1 + Upto(7)));
@@ -67,6 +84,58 @@ class RandomPlan {
     for (const std::vector<int32_t>& part : parts) pipelines.push_back(MakePipeline(part));
     plan_ = PlanOf(batch_, microbatches, std::move(pipelines));
     plan_.bucket = Bytes{Maybe() ? 1 : Maybe() ? 60 : 1 << 20};
+  }
+
+  // Consecutive runs of layers, a stage each; forward and backward in turn.
+  PipelinePlan MakeLine(int64_t microbatches, int most_stages, int most_devices) {
+    const auto layers = static_cast<int32_t>(graph_->layers().size());
+    PipelinePlan pipeline;
+    for (int32_t first = 0, l = 0; l < layers; ++l) {
+      const bool full = static_cast<int>(pipeline.stages.size()) + 1 >= most_stages;
+      if (l + 1 < layers && (full || Maybe())) continue;
+      StagePlan& stage = pipeline.stages.emplace_back();
+      stage.chunks = {{first, l}};
+      for (int k = Upto(most_devices - 1); k >= 0; --k) stage.shares.push_back(1);
+      stage.order = ForwardsAndBackwardsInTurn(microbatches);
+      first = l + 1;
+    }
+    return pipeline;
+  }
+
+  // A pipeline that is never flushed. With two versions a batch has a microbatch less than there
+  // are stages at least.
+  void MakeAsync() {
+    const WeightVersions versions = kWeightVersions[static_cast<size_t>(Upto(3))];
+    const bool batches = versions == WeightVersions::kTwo;
+    const int64_t microbatches = batches ? 1 + Upto(static_cast<int>(batch_) - 1) : 1;
+    const int most_stages = batches ? static_cast<int>(microbatches) + 1 : 6;
+    // Each device has samples of every microbatch.
+    const auto most_devices = static_cast<int>(std::min<int64_t>(3, batch_ / microbatches));
+    plan_ = PlanOf(batch_, microbatches, {MakeLine(microbatches, most_stages, most_devices)});
+    plan_.async = AsyncPlan{versions};
+  }
+
+  // Replicas of one device each, faster ones with more updates in a round; or all on one pipeline.
+  void MakeLocal() {
+    const int replicas = 1 + Upto(3);
+    LocalPlan local;
+    if (Maybe()) {
+      const int64_t every = 1 + Upto(3);
+      local.steps.assign(static_cast<size_t>(replicas), every);
+      for (int k = 0; k + 1 < replicas; ++k) {  // what one has less, another has more
+        if (local.steps[static_cast<size_t>(k)] == 1 || Maybe()) continue;
+        --local.steps[static_cast<size_t>(k)];
+        ++local.steps.back();
+      }
+      const int64_t microbatches = 1 + Upto(static_cast<int>(batch_) - 1);
+      std::vector<PipelinePlan> pipelines;
+      for (int r = 0; r < replicas; ++r) pipelines.push_back(MakeLine(microbatches, 1, 1));
+      plan_ = PlanOf(batch_, microbatches, std::move(pipelines));
+    } else {
+      local.steps.assign(static_cast<size_t>(replicas), 1 + Upto(3));
+      plan_ = PlanOf(batch_, 1, {MakeLine(1, 6, 1)});
+    }
+    plan_.local = std::move(local);
   }
 
   // Layers are cut into chunks, and these dealt out to stages.
@@ -162,6 +231,7 @@ class RandomPlan {
   }
 
   std::mt19937 random_;
+  PlanKind kind_;
   int64_t batch_ = 1;
   std::optional<Graph> graph_;
   Plan plan_;

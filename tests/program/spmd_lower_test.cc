@@ -21,7 +21,7 @@ Graph Mlp() {
 Plan PlanWith(SpmdPlan spmd, Bytes bucket) {
   Plan plan;
   plan.strategy = "spmd";
-  plan.batch = 4;
+  plan.request.batch = 4;
   plan.bucket = bucket;
   plan.spmd = std::move(spmd);
   return plan;
@@ -77,7 +77,7 @@ TEST(SpmdLowerTest, MicrobatchesTakeLessMemory) {
   const auto peak = [](const char* model, int64_t batch, int64_t microbatches, bool each) {
     const Graph graph = BuildModel(model, {batch, DType::kF32, Optimizer::kAdam, 0}).value();
     Plan plan = PlanWith(ZeroSharded(graph, FlatMesh(2), {0.5, 0.5}), Bytes{1});
-    plan.batch = batch;
+    plan.request.batch = batch;
     plan.microbatches = microbatches;
     plan.spmd->converts_each = each;
     const Program program = LowerPlan(plan, graph).value();

@@ -41,8 +41,8 @@ Plan SmallPlan() {
   Plan plan;
   plan.strategy = "pipeline";
   plan.order_name = "1f1b";
-  plan.model = "gpt?layers=12";
-  plan.batch = 32;
+  plan.request.model = "gpt?layers=12";
+  plan.request.batch = 32;
   plan.microbatches = 8;
   StagePlan first;
   first.chunks = {{0, 5}};
@@ -172,7 +172,7 @@ TEST(SummaryTest, BoundsThatAreReachedUnknownOrWrong) {
             "An iteration takes 41.0 ms; no order of this partition can beat 41.0 ms (reached); no "
             "plan of this family can beat 40.8 ms (less than 1% away).");
   plan.microbatches = 16;
-  plan.microbatches_given = true;
+  plan.request.microbatches = plan.microbatches;
   EXPECT_THAT(BoundsSentence(plan, Seconds{0.041}),
               testing::HasSubstr("no plan of this family with 16 microbatches can beat 40.8 ms"));
   estimate.iteration_seconds = 0.05;

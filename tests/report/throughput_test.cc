@@ -42,7 +42,7 @@ constexpr double kBlocks = kL * (24 * kB * kS * kH * kH + 4 * kB * kS * kS * kH)
 constexpr double kLogits = 2 * kB * kS * kH * kV;
 
 Planning PlanningOf(const Cluster& cluster, const std::string& model, DType dtype = DType::kF32) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = static_cast<int64_t>(kB);
   options.dtype = dtype;

@@ -31,7 +31,7 @@ class CountingLink final : public PeerLink {
 // (one) or a reduce-scatter.
 std::vector<size_t> Sent(CollectiveKind kind, CollectiveAlgorithm algorithm) {
   const std::vector<size_t> counts = {5000, 100, 0, 300};
-  LocalExchange exchange({});
+  LocalExchange exchange(std::vector<std::vector<int32_t>>{});
   std::vector<size_t> sent(counts.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < counts.size(); ++rank) {

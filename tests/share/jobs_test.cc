@@ -35,15 +35,15 @@ TEST(Jobs, WhatIsLeftOutHasADefault) {
   EXPECT_EQ(jobs.share.order, TurnOrder::kRotation);
   ASSERT_EQ(jobs.jobs.size(), 1U);
   const JobSpec& job = jobs.jobs[0];
-  EXPECT_EQ(job.strategy, "dp");
-  EXPECT_EQ(job.options.batch, 8);
+  EXPECT_EQ(job.request.strategy, "dp");
+  EXPECT_EQ(job.request.batch, 8);
   EXPECT_EQ(job.steps, 3);
   EXPECT_EQ(job.weight, 1);
   EXPECT_EQ(job.priority, 0);
   EXPECT_FALSE(job.tolerated_slowdown);
-  EXPECT_EQ(job.options.sync, GradientSync::kAllReduce);
+  EXPECT_EQ(job.request.sync, GradientSync::kAllReduce);
   EXPECT_TRUE(job.overlap);
-  EXPECT_FALSE(job.options.compress);
+  EXPECT_FALSE(job.request.compress);
 }
 
 TEST(Jobs, EveryFieldIsKept) {
@@ -88,24 +88,24 @@ steps = 7
   EXPECT_EQ(jobs.share.order, TurnOrder::kDeficit);
   ASSERT_EQ(jobs.jobs.size(), 2U);
   const JobSpec& a = jobs.jobs[0];
-  EXPECT_EQ(a.options.model, "dir/profiles/x.txt");
-  EXPECT_EQ(a.options.profile_batch, 64);
-  EXPECT_EQ(a.options.profile_device, "v100");
-  EXPECT_EQ(a.options.microbatches, 4);
-  EXPECT_EQ(a.strategy, "async");
-  EXPECT_EQ(a.options.dtype, DType::kBf16);
-  EXPECT_EQ(a.options.optimizer, Optimizer::kSgd);
-  EXPECT_EQ(a.options.clip, 2.5);
-  EXPECT_EQ(a.options.links, LinkModel::kExclusive);
-  EXPECT_EQ(a.options.versions, WeightVersions::kTwo);
+  EXPECT_EQ(a.request.model, "dir/profiles/x.txt");
+  EXPECT_EQ(a.request.profile_batch, 64);
+  EXPECT_EQ(a.request.profile_device, "v100");
+  EXPECT_EQ(a.request.microbatches, 4);
+  EXPECT_EQ(a.request.strategy, "async");
+  EXPECT_EQ(a.request.dtype, DType::kBf16);
+  EXPECT_EQ(a.request.optimizer, Optimizer::kSgd);
+  EXPECT_EQ(a.request.clip, 2.5);
+  EXPECT_EQ(a.request.links, LinkModel::kExclusive);
+  EXPECT_EQ(a.request.versions, WeightVersions::kTwo);
   EXPECT_EQ(a.weight, 2);
   EXPECT_EQ(a.priority, -3);
   EXPECT_EQ(a.tolerated_slowdown, 1.25);
-  EXPECT_EQ(a.options.sync, GradientSync::kServers);
+  EXPECT_EQ(a.request.sync, GradientSync::kServers);
   EXPECT_FALSE(a.overlap);
   EXPECT_EQ(a.gradient_keys, (std::vector<std::string>{"overlap", "sync", "compress"}));
   EXPECT_TRUE(jobs.jobs[1].gradient_keys.empty());
-  EXPECT_TRUE(a.options.compress);
+  EXPECT_TRUE(a.request.compress);
   EXPECT_EQ(jobs.jobs[1].plan, "dir/plans/b.json");
 }
 

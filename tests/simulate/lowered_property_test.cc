@@ -12,8 +12,8 @@ namespace {
 
 // A lowered Program with the times of its segments on a mesh.
 struct Lowered {
-  explicit Lowered(uint32_t seed)
-      : random(seed),
+  explicit Lowered(uint32_t seed, PlanKind kind = PlanKind::kFlush)
+      : random(seed, kind),
         program(LowerPlan(random.plan(), random.graph()).value()),
         cluster(MeshOf(std::max(2, random.plan().devices_used()), "1 GB/s", "5 us")) {
     const OpCost cost(random.graph(), nullptr);
@@ -48,6 +48,23 @@ RC_GTEST_PROP(LoweredProperty, EveryLinkModelGetsToTheEnd, ()) {
     }
     // Messages of two bodies may get in each other's way, which those of the first do not know.
     RC_ASSERT(sim.iteration <= sim.makespan * 1.25);
+  }
+}
+
+// Bodies of asynchronous plans overlap, so that nothing is said of how long one takes.
+RC_GTEST_PROP(LoweredProperty, PlansOfEveryKindGetToTheEnd, ()) {
+  const auto seed = *rc::gen::arbitrary<uint32_t>();
+  for (const PlanKind kind : {PlanKind::kServed, PlanKind::kAsync, PlanKind::kLocal}) {
+    const Lowered lowered(seed, kind);
+    for (const LinkModel links :
+         {LinkModel::kShared, LinkModel::kExclusive, LinkModel::kChannels}) {
+      const Simulation sim = lowered.Run(links);
+      RC_ASSERT(Validate(sim.timeline).ok());
+      RC_ASSERT(sim.iteration > Seconds{0});
+      for (const DeviceUse& use : sim.devices) {
+        RC_ASSERT(use.busy <= sim.iteration + Seconds{1e-12});
+      }
+    }
   }
 }
 

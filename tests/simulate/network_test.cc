@@ -167,9 +167,9 @@ TEST(ChannelNetworkTest, OneAtATimeOnEachChannel) {
 
 TEST(NetworkTest, ModelsHaveNames) {
   for (const LinkModel model : {LinkModel::kShared, LinkModel::kExclusive, LinkModel::kChannels}) {
-    EXPECT_EQ(ParseLinkModel(NameOf(model)), model);
+    EXPECT_EQ(ParseChoice<LinkModel>(NameOf(model)), model);
   }
-  EXPECT_EQ(ParseLinkModel("share"), std::nullopt);
+  EXPECT_EQ(ParseChoice<LinkModel>("share"), std::nullopt);
 }
 
 std::vector<TestFlow> AnyFlows(int wires) {

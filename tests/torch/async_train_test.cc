@@ -19,7 +19,7 @@ constexpr char kGpt[] = "tiny-gpt?layers=4&hidden=16&heads=2&seq=8&vocab=64&tied
 class AsyncTrainTest : public testing::Test {
  protected:
   static Planning PlanningFor(WeightVersions versions, const std::string& model = kGpt) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = model;
     options.batch = 8;
     options.optimizer = Optimizer::kAdam;
@@ -33,7 +33,7 @@ class AsyncTrainTest : public testing::Test {
     const std::string names[] = {"a:0", "a:1", "b:0", "b:1"};
     plan.pipelines[0].stages.clear();
     const int layers = planning.chain.size();
-    const int64_t m = planning.options.versions == WeightVersions::kTwo ? 4 : 1;
+    const int64_t m = planning.request.versions == WeightVersions::kTwo ? 4 : 1;
     for (int s = 0; s < 4; ++s) {
       plan.pipelines[0].stages.push_back(Stage({{layers * s / 4, layers * (s + 1) / 4 - 1}},
                                                {names[s]}, {1}, fmt::format("(F B)*{}", m)));

@@ -67,7 +67,7 @@ class NotFiniteTest : public testing::Test {
     return config;
   }
   static Planning MakeOne() {
-    PlanOptions options;
+    PlanRequest options;
     options.model = "tiny-mlp?layers=6";
     options.batch = 8;
     options.optimizer = Optimizer::kSgd;

@@ -17,13 +17,13 @@ constexpr char kMoe[] =
 
 struct Case {
   std::string strategy;
-  PlanOptions options;
+  PlanRequest options;
   std::string name;
 };
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  PlanOptions options;
+  PlanRequest options;
   options.batch = 8;
   options.optimizer = Optimizer::kAdamW;
   for (const Planner& planner : Planners()) {

@@ -23,7 +23,7 @@ class SpmdCommandTest : public testing::Test {
     Plan plan = planning.Blank("spmd", "spmd");
     plan.microbatches = 1;
     plan.spmd = ZeroSharded(planning.graph, {{"a:0", "a:1", "b:0"}}, {0.5, 0.3, 0.2});
-    json_ = PlanToJson(plan);
+    json_ = PlanToJson(plan, GraphOf(plan).value());
     Write(json_);
   }
 

@@ -25,7 +25,7 @@ inline Graph Tiny(const std::string& model, int64_t batch, Optimizer optimizer =
 inline Plan PlanWith(SpmdPlan spmd, const Graph& graph, int64_t microbatches = 1) {
   Plan plan;
   plan.strategy = "spmd";
-  plan.batch = graph.batch();
+  plan.request.batch = graph.batch();
   plan.microbatches = microbatches;
   plan.bucket = Bytes{1024};
   plan.spmd = std::move(spmd);

@@ -87,14 +87,16 @@ class SpmdMatrixTest : public testing::TestWithParam<std::tuple<int, Model>> {};
 TEST_P(SpmdMatrixTest, PlansVerifiesAndRuns) {
   const auto& [devices, model] = GetParam();
   const Cluster cluster = MixedCluster(devices);
-  PlanOptions options;
+  PlanRequest options;
   options.model = model.spec;
   options.batch = 16;
   options.clip = 1;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const Result<Plan> found = PlanOnAll(planning);
   ASSERT_TRUE(found.ok()) << found.error().ToString();
-  const Plan plan = ParsePlan(PlanToJson(found.value()).dump(), "plan.json").value();
+  const Plan plan =
+      ParsePlan(PlanToJson(found.value(), GraphOf(found.value()).value()).dump(), "plan.json")
+          .value();
   ExpectParity(LowerPlan(plan, planning.graph).value(), planning.graph, model.name);
 
   const ScratchFolder folder;
@@ -123,13 +125,13 @@ INSTANTIATE_TEST_SUITE_P(Mixed, SpmdMatrixTest,
 // The cluster as a file that `heddle plan` reads: that of a plan.
 std::string PlanFile(const ScratchFolder& folder, const Model& model, int devices) {
   const Cluster cluster = MixedCluster(devices);
-  PlanOptions options;
+  PlanRequest options;
   options.model = model.spec;
   options.batch = 16;
   const Planning planning = Planning::Make(options, cluster, nullptr).value();
   const std::string path = folder / (std::string(model.name) + ".json");
   const Plan plan = PlanOnAll(planning).value();
-  EXPECT_TRUE(WriteFile(path, PlanToJson(plan).dump(1) + "\n").ok());
+  EXPECT_TRUE(WriteFile(path, PlanToJson(plan, GraphOf(plan).value()).dump(1) + "\n").ok());
   return path;
 }
 

@@ -73,7 +73,7 @@ class Lockstep {
         schedule_(ScheduleOf(spmd, graph, {plan_.bucket, LowerOptions{}.free_behind})),
         data_(MakeSyntheticData(graph, {.seed = options_.seed})),
         executors_(MakeExecutors(program_, graph, *data_, options_)),
-        exchange_(LocalExchange::GroupsOf(program_)),
+        exchange_(program_),
         expected_(RunReference(graph, options_)) {
     for (size_t d = 0; d < executors_.size(); ++d) {
       communicators_.push_back(exchange_.ForDevice(static_cast<int32_t>(d)));
@@ -230,7 +230,7 @@ TEST(SpmdStepsTest, EveryInstructionOfPlansFound) {
                                      .memory = 1e9,
                                      .memory_rate = 20e9});
   for (const char* model : {kMlp, kGpt}) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = model;
     options.batch = 8;
     options.clip = 0.1;

@@ -83,10 +83,10 @@ TEST_F(SpmdTrainTest, CheckpointsAreWholeAndFitAnyPlan) {
 
 TEST_F(SpmdTrainTest, ThePlanSurvivesItsFile) {
   for (const Plan* plan : {&zero_, &random_, &parts_}) {
-    const std::string text = PlanToJson(*plan).dump(1);
+    const std::string text = PlanToJson(*plan, GraphOf(*plan).value()).dump(1);
     const Result<Plan> again = ParsePlan(text, "plan.json");
     ASSERT_TRUE(again.ok()) << again.error().ToString();
-    EXPECT_EQ(PlanToJson(again.value()).dump(1), text);
+    EXPECT_EQ(PlanToJson(again.value(), GraphOf(*plan).value()).dump(1), text);
     EXPECT_EQ(again.value().devices_used(), 4);
     ExpectParity(LowerPlan(again.value(), planning_.graph).value(), planning_.graph, "read again");
   }

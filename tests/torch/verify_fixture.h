@@ -23,7 +23,7 @@ inline const Cluster& Mixed4() {
 
 inline Planning MakePlanning(const std::string& model, int64_t batch, Optimizer optimizer,
                              int64_t microbatches = 0, double clip = 0) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = batch;
   options.optimizer = optimizer;

@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, SmallMutationTest,
 // a model of many layers would have needed: one in 10^11.
 TEST(SmallScaleTest, AFactorOfAlmostOneIsNoticed) {
   for (const Optimizer optimizer : kOptimizers) {
-    PlanOptions options;
+    PlanRequest options;
     options.model = kGpt;
     options.batch = 13;
     options.optimizer = optimizer;
@@ -234,7 +234,7 @@ TEST(HalfVerifyTest, EqualUpToElevenBitsAndNoMore) {
     for (const char* model : {"tiny-mlp?layers=5", kGpt}) {
       const Planning planning = MakePlanning(model, 64, optimizer);
       Plan plan = MakePlan("dp", planning).value();
-      plan.compress = true;
+      plan.request.compress = true;
       Program program = LowerPlan(plan, planning.graph).value();
       const Verification verification = Verified(program, planning.graph);
       EXPECT_TRUE(verification.ok) << model << ": " << verification.worst;

@@ -48,7 +48,7 @@ TEST_P(VerifyZooTest, EveryPlanner) {
                                      : interleaved ? 4
                                                    : 2,
                                      waits ? kClip : 0);
-    planning.options.every = 2;
+    planning.request.every = 2;
     const Result<Plan> plan = MakePlan(strategy, planning);
     if (interleaved && !plan.ok()) continue;  // too few layers for two chunks a device
     if (strategy == "expert-parallel" && !plan.ok()) continue;  // no experts
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Families, VerifyZooTest, testing::ValuesIn(Families()),
 
 // Gradients through servers: replicas, pipelines side by side, tied weights.
 TEST(VerifyServersTest, EqualOneDevice) {
-  PlanOptions options;
+  PlanRequest options;
   options.model = "tiny-gpt?layers=4&hidden=16&heads=2&seq=6&vocab=32";
   options.batch = 13;
   options.sync = GradientSync::kServers;
@@ -98,7 +98,7 @@ TEST(VerifyServersTest, EqualOneDevice) {
   Plan plan = HandMade(planning, 2,
                        {{{Stage({{0, 2}}, {"a:0", "a:1", "b:0"}, {2, 0, 1}, "(F B)*2"),
                           Stage({{3, 5}}, {"b:1"}, {1}, "(F B)*2")}}});
-  plan.sync = GradientSync::kServers;
+  plan.request.sync = GradientSync::kServers;
   const Program program = LowerPlan(plan, planning.graph).value();
   ExpectParity(program, planning.graph, "a device without samples");
   // A server that adds wrongly is noticed.

@@ -47,9 +47,9 @@ TEST(TurnOrder, WeightCounts) {
 
 TEST(TurnOrder, NamesAreReadAsWritten) {
   for (const TurnOrder order : {TurnOrder::kRotation, TurnOrder::kDeficit, TurnOrder::kArrival}) {
-    EXPECT_EQ(ParseTurnOrder(NameOf(order)), order);
+    EXPECT_EQ(ParseChoice<TurnOrder>(NameOf(order)), order);
   }
-  EXPECT_FALSE(ParseTurnOrder("round"));
+  EXPECT_FALSE(ParseChoice<TurnOrder>("round"));
 }
 
 // However jobs are weighted, each has after any number of turns the seconds due to it, up to a turn

@@ -13,24 +13,24 @@ namespace {
 
 // Microbatches of one update: one, or any number for 2BW.
 std::vector<int64_t> CountsFor(const Planning& planning) {
-  if (planning.options.versions != WeightVersions::kTwo) return {1};
+  if (planning.request.versions != WeightVersions::kTwo) return {1};
   return MicrobatchCounts(planning);
 }
 
 // 2BW has the weights of two updates: those of the next must be there before a stage's backward
 // wants them.
 bool EnoughFor(const Planning& planning, int64_t stages, int64_t microbatches) {
-  return planning.options.versions != WeightVersions::kTwo || microbatches >= stages - 1;
+  return planning.request.versions != WeightVersions::kTwo || microbatches >= stages - 1;
 }
 
 Plan AsyncPlanOf(const Planning& planning, const Candidate& candidate) {
   const int64_t microbatches = candidate.costs->microbatches();
   const std::vector<WorkOrder> orders(static_cast<size_t>(candidate.stages),
                                       ForwardsAndBackwardsInTurn(microbatches));
-  Plan plan = PlanOf(candidate, std::string(NameOf(planning.options.versions)), orders);
+  Plan plan = PlanOf(candidate, std::string(NameOf(planning.request.versions)), orders);
   plan.strategy = "async";
   plan.microbatches = microbatches;
-  plan.async = AsyncPlan{planning.options.versions};
+  plan.async = AsyncPlan{planning.request.versions};
   return plan;
 }
 
@@ -45,22 +45,22 @@ class Search {
       : planning_(planning), table_(planning), best_(planning) {}
 
   Result<Plan> Run() {
-    if (planning_.options.microbatches.value_or(1) != 1 &&
-        planning_.options.versions != WeightVersions::kTwo) {
+    if (planning_.request.microbatches.value_or(1) != 1 &&
+        planning_.request.versions != WeightVersions::kTwo) {
       return Usage(
           "--microbatches with --strategy async",
           "each microbatch is an update of its own; --versions 2bw has several per update");
     }
-    if (planning_.options.clip > 0) {
+    if (planning_.request.clip > 0) {
       return Infeasible("async", "stages update without waiting for each other",
                         "clipping needs all gradients at once; leave out --clip");
     }
     Find();
-    if (found_.empty() && planning_.options.deadline.passed()) return OutOfTime("async");
+    if (found_.empty() && planning_.deadline.passed()) return OutOfTime("async");
     if (found_.empty()) {
       return Infeasible(
           "async",
-          fmt::format("no stages fit in memory with {} samples at once", planning_.options.batch),
+          fmt::format("no stages fit in memory with {} samples at once", planning_.request.batch),
           "an update sees one microbatch, so a smaller --batch; or --versions 2bw");
     }
     std::stable_sort(found_.begin(), found_.end(),
@@ -92,7 +92,7 @@ class Search {
       const auto line =
           std::make_shared<DeviceLine>(table_, std::vector<std::vector<int>>{std::move(order)});
       for (const int64_t microbatches : CountsFor(planning_)) {
-        if (!planning_.options.deadline.passed()) FindOn(line, microbatches);
+        if (!planning_.deadline.passed()) FindOn(line, microbatches);
       }
     }
   }

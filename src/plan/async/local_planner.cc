@@ -38,15 +38,15 @@ class Search {
   explicit Search(const Planning& planning)
       : planning_(planning),
         layers_(planning.chain.size()),
-        seconds_(planning, planning.options.batch),
+        seconds_(planning, planning.request.batch),
         least_(LeastMemoryOf(planning)) {}
 
   Result<Plan> Run() {
-    if (planning_.options.clip > 0) {
+    if (planning_.request.clip > 0) {
       return Infeasible("local", "replicas update without waiting for each other",
                         "clipping needs all gradients at once; leave out --clip");
     }
-    const ReplicaPlace place = planning_.options.replicas;
+    const ReplicaPlace place = planning_.request.replicas;
     if (place != ReplicaPlace::kPipelined) HEDDLE_RETURN_IF_ERROR(TryWhole());
     if (place != ReplicaPlace::kWhole) HEDDLE_RETURN_IF_ERROR(TryPipelined());
     if (!best_ && late()) return OutOfTime("local");
@@ -113,7 +113,7 @@ class Search {
   // Whether each has room for its model and the activations of a microbatch, which are not computed
   // again. With several microbatches all gradients add up; with one each is soon used.
   bool HaveRoomFor(const std::vector<int>& devices, int64_t microbatches) {
-    const int64_t rows = (planning_.options.batch + microbatches - 1) / microbatches;
+    const int64_t rows = (planning_.request.batch + microbatches - 1) / microbatches;
     const double needed =
         least_.With(static_cast<double>(rows)) + (microbatches > 1 ? least_.gradients : 0);
     for (const int device : devices) {
@@ -130,7 +130,7 @@ class Search {
   // A batch is at least as long as all together take for one, were they never to wait.
   double WholeBound(const std::vector<int>& devices, int64_t microbatches) const {
     const LayerSeconds seconds(planning_,
-                               std::max<int64_t>(1, planning_.options.batch / microbatches));
+                               std::max<int64_t>(1, planning_.request.batch / microbatches));
     double speed = 0;
     for (const int device : devices) {
       const int type = planning_.cluster->device(DeviceId{device}).type;
@@ -149,7 +149,7 @@ class Search {
         plan.pipelines.push_back({{StageOn(device, {0, layers_ - 1}, m)}});
         speeds.push_back(1 / SecondsOn(device));
       }
-      plan.local = LocalPlan{UpdatesBySpeed(speeds, planning_.options.every)};
+      plan.local = LocalPlan{UpdatesBySpeed(speeds, planning_.request.every)};
       return plan;
     };
     CountTuning tuning;  // a device alone: more microbatches only need less memory
@@ -165,7 +165,7 @@ class Search {
   }
 
   Status TryPipelined() {
-    if (planning_.options.microbatches.value_or(1) != 1) return Ok();  // an update is one
+    if (planning_.request.microbatches.value_or(1) != 1) return Ok();  // an update is one
     std::vector<double> speed;
     for (int d = 0; d < planning_.cluster->device_count(); ++d) speed.push_back(1 / SecondsOn(d));
     for (std::vector<int>& order : DeviceOrders(*planning_.cluster, speed)) {
@@ -190,7 +190,7 @@ class Search {
         for (size_t s = 0; s < stages; ++s) {
           plan.pipelines[0].stages.push_back(StageOn(order[s], runs[s], 1));
         }
-        plan.local = LocalPlan{std::vector<int64_t>(replicas, planning_.options.every)};
+        plan.local = LocalPlan{std::vector<int64_t>(replicas, planning_.request.every)};
         const Result<double> seconds = Try(std::move(plan));
         if (!seconds.ok() && seconds.error().kind == ErrorKind::kInfeasible) {
           if (lacks_where_.empty()) lacks_where_ = seconds.error().what;  // weights in two stages
@@ -255,7 +255,7 @@ class Search {
     lacks_where_ = std::move(where);
   }
 
-  bool late() const { return planning_.options.deadline.passed(); }
+  bool late() const { return planning_.deadline.passed(); }
 
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 

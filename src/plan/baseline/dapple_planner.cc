@@ -89,7 +89,7 @@ Status TryDapple(const LayerTable& table, const std::string& strategy, Best& bes
   for (const Node& node : planning.cluster->nodes()) {
     input.nodes.push_back(static_cast<int>(node.devices.size()));
   }
-  const int64_t batch = planning.options.batch;
+  const int64_t batch = planning.request.batch;
   Attempts attempts(table, strategy, best);
   // By the samples that a device gets of a microbatch: what the search decides does not depend on
   // their number but through these.
@@ -112,7 +112,7 @@ Status TryDapple(const LayerTable& table, const std::string& strategy, Best& bes
   };
   const auto propose = [&](int64_t m) {
     for (int64_t rows = 1; rows <= std::max<int64_t>(1, batch / m); rows *= 2) {
-      if (planning.options.deadline.passed()) return;
+      if (planning.deadline.passed()) return;
       size_t proposed = 0;
       for (DappleDecision decision : decide(rows)) {
         // Its groups of replicas have about so many rows each.

@@ -93,7 +93,7 @@ const WorkerPartition& PartitionOf(const Planning& planning, const LayerSeconds&
 Candidate MakeCandidate(const Planning& planning, const std::vector<VirtualWorker>& workers,
                         const LayerSeconds& seconds, int64_t microbatches, Partitions& known) {
   Candidate candidate{{{}, microbatches, /*depth=*/1}, 0};
-  const int64_t rows = std::max<int64_t>(1, planning.options.batch / microbatches);
+  const int64_t rows = std::max<int64_t>(1, planning.request.batch / microbatches);
   const auto all = std::ssize(workers);
   for (size_t w = 0; w < workers.size(); ++w) {
     const VirtualWorker& worker = workers[w];
@@ -135,15 +135,15 @@ Status TryHetPipe(const LayerTable& table, const std::string& strategy, Best& be
   Attempts attempts(table, strategy, best);
   const auto propose = [&](int64_t m) {
     const LayerSeconds& seconds =
-        table.SecondsFor(std::max<int64_t>(1, planning.options.batch / m));
+        table.SecondsFor(std::max<int64_t>(1, planning.request.batch / m));
     std::map<int64_t, Partitions> partitions;  // by samples of a microbatch
     for (const int workers : WorkerCounts(*planning.cluster)) {
-      if (workers > m || planning.options.deadline.passed()) break;
+      if (workers > m || planning.deadline.passed()) break;
       std::set<int64_t> counts = {m};
-      if (!planning.options.microbatches) counts.insert(m / workers * workers);  // as many for each
+      if (!planning.request.microbatches) counts.insert(m / workers * workers);  // as many for each
       for (const std::vector<VirtualWorker>& allocation : Allocations(planning, workers)) {
         for (const int64_t count : counts) {
-          const int64_t rows = std::max<int64_t>(1, planning.options.batch / count);
+          const int64_t rows = std::max<int64_t>(1, planning.request.batch / count);
           Candidate candidate =
               MakeCandidate(planning, allocation, seconds, count, partitions[rows]);
           attempts.Add(std::move(candidate.decision), "1f1b", candidate.estimate);

@@ -50,7 +50,7 @@ Status TryPipeDream(const LayerTable& table, const std::string& strategy, Best& 
   // The stages of one search are near the best of the next one, too.
   std::vector<std::vector<PipeDreamStage>> found = {{{0, planning.chain.size(), devices}}};
   const auto propose = [&](int64_t m) {
-    const int64_t rows = std::max<int64_t>(1, planning.options.batch / m);
+    const int64_t rows = std::max<int64_t>(1, planning.request.batch / m);
     // The optimizer pays for a sum of gradients with every minibatch. Run with a flush there is
     // one for all m, so both are tried: as its authors count, and what a user of it would give it.
     for (const double sums : {1.0, 1.0 / static_cast<double>(m)}) {

@@ -17,10 +17,10 @@ Status CheckBatch(const std::string& strategy, const Planning& planning,
   for (const SpmdMesh& mesh : meshes) {
     most = std::max(most, static_cast<int64_t>(inside ? mesh.size() : mesh.places(0)));
   }
-  if (planning.options.batch >= most) return Ok();
+  if (planning.request.batch >= most) return Ok();
   return Infeasible(
       strategy,
-      fmt::format("a batch of {} leaves some of {} {} without a sample", planning.options.batch,
+      fmt::format("a batch of {} leaves some of {} {} without a sample", planning.request.batch,
                   most, inside ? "devices" : "groups of devices"),
       fmt::format("give --batch {} or more, or fewer devices", most));
 }
@@ -34,7 +34,7 @@ Result<Plan> PlanAs(SpmdFamily family, const std::string& strategy, const Planni
     return PlanFamily(part, aim, family, strategy);
   };
   HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, strategy, find, best));
-  const bool late = planning.options.deadline.passed();
+  const bool late = planning.deadline.passed();
   if (best.tried() == 0 && refused && !late) return *refused;
   return std::move(best).Take();
 }
@@ -61,7 +61,7 @@ Result<Plan> PlanTensorParallel(const Planning& planning) {
 Result<Plan> PlanExpertParallel(const Planning& planning) {
   const int64_t experts = ExpertsOf(planning.graph);
   if (experts == 0) {
-    return Infeasible("expert-parallel", fmt::format("{} has no experts", planning.options.model),
+    return Infeasible("expert-parallel", fmt::format("{} has no experts", planning.request.model),
                       "bert-moe and tiny-moe have");
   }
   if (MeshesFor(SpmdFamily::kExpert, planning.graph, *planning.cluster).empty()) {

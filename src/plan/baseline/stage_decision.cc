@@ -57,7 +57,7 @@ const DecisionBound::Sizes& DecisionBound::SizesOf(const StageDecision& decision
   const auto [known, is_new] = sizes_.try_emplace({decision.microbatches, pipelines});
   if (is_new) {
     known->second.resize(pipelines);
-    const int64_t batch = table_.planning().options.batch;
+    const int64_t batch = table_.planning().request.batch;
     const std::vector<int64_t> rows = MicrobatchRows(batch, decision.microbatches);
     for (size_t m = 0; m < rows.size(); ++m) ++known->second[m % pipelines][rows[m]];
   }
@@ -163,7 +163,7 @@ void DecisionBound::AddMessages(const StageDecision& decision, size_t pipeline,
 double DecisionBound::WithWires(const StageDecision& decision, GradientSums& sums) const {
   const Planning& planning = table_.planning();
   const Cluster& cluster = *planning.cluster;
-  const bool compete = planning.options.links != LinkModel::kChannels;
+  const bool compete = planning.request.links != LinkModel::kChannels;
   double bound = 0, first_sum = kInfinity;
   std::map<DeviceId, double> ready;  // to sum: the last backward has begun
   std::vector<double> wires(cluster.wires().size(), 0), summing(wires);
@@ -178,7 +178,7 @@ double DecisionBound::WithWires(const StageDecision& decision, GradientSums& sum
     }
     if (compete) AddMessages(decision, p, wires);
   }
-  if (planning.options.sync == GradientSync::kAllReduce) {
+  if (planning.request.sync == GradientSync::kAllReduce) {
     const GradientBytes groups = GradientGroups(planning, decision);
     const CollectiveAlgorithm algorithm = sums.Choose(groups);
     for (const auto& [group, bytes] : groups) {

@@ -124,7 +124,7 @@ Plan Attempts::PlanOf(const Attempt& attempt) const {
 
 void Attempts::Add(StageDecision decision, const std::string& order, double estimate) {
   const auto pipelines = std::ssize(decision.pipelines);
-  if (decision.microbatches < pipelines || decision.microbatches > planning_.options.batch) return;
+  if (decision.microbatches < pipelines || decision.microbatches > planning_.request.batch) return;
   if (!seen_.insert(decision).second) return;
   Attempt attempt{std::move(decision), order, estimate, 0};
   attempt.bound = bound_.Of(attempt.decision);
@@ -135,7 +135,7 @@ void Attempts::Add(StageDecision decision, const std::string& order, double esti
 }
 
 double Attempts::LackOf(const StageDecision& decision, bool recompute) const {
-  const int64_t batch = planning_.options.batch, m = decision.microbatches;
+  const int64_t batch = planning_.request.batch, m = decision.microbatches;
   const int64_t rows = (batch + m - 1) / m, each = m / std::ssize(decision.pipelines);
   double worst = -1;
   for (const auto& stages : decision.pipelines) {
@@ -182,7 +182,7 @@ Status Attempts::Simulate() {
   int tried = 0;
   for (size_t k = 0; k < attempts.size(); ++k) {
     if (attempts[k].bound >= best_.seconds()) continue;
-    if (planning_.options.deadline.passed()) break;
+    if (planning_.deadline.passed()) break;
     const bool fits_any = std::isfinite(best_.seconds());
     const bool beside = std::isfinite(others_);
     if (beside && LackOf(attempts[k].decision, /*recompute=*/true) > kClose) continue;
@@ -213,7 +213,7 @@ Status Attempts::SimulateLeastFirst(std::vector<Attempt> attempts) {
   int tried = 0;
   for (const auto& [lack, attempt] : order) {
     if (attempt->bound >= best_.seconds()) continue;
-    if (planning_.options.deadline.passed()) break;
+    if (planning_.deadline.passed()) break;
     const bool fits_any = std::isfinite(best_.seconds());
     if (lack > kClose && (tried >= kClosest || fits_any)) break;
     if (fits_any && work_ >= kSimulatedWork) {
@@ -233,7 +233,7 @@ std::vector<int64_t> Attempts::Promising(int round) const {
   constexpr size_t kCounts = 2;
   constexpr double kNear = 1.1;
   constexpr int64_t kLittle = 2048;
-  const int64_t most = planning_.options.batch * planning_.cluster->device_count();
+  const int64_t most = planning_.request.batch * planning_.cluster->device_count();
   if (!std::isfinite(best_.seconds()) || most > kLittle) return {};
   std::vector<std::pair<double, int64_t>> counts;
   for (const auto& [count, bound] : bounds_) {
@@ -248,7 +248,7 @@ std::vector<int64_t> Attempts::Promising(int round) const {
 }
 
 Status Attempts::Run(const Proposer& propose) {
-  const auto late = [&] { return planning_.options.deadline.passed(); };
+  const auto late = [&] { return planning_.deadline.passed(); };
   for (const int64_t m : MicrobatchCounts(planning_)) {
     if (late()) break;
     propose(m);

@@ -16,10 +16,10 @@ namespace {
 Result<Plan> PlanReplicas(const Planning& planning, const std::string& strategy,
                           const std::vector<double>& shares) {
   const int devices = planning.cluster->device_count();
-  if (planning.options.batch < devices) {
+  if (planning.request.batch < devices) {
     return Infeasible(strategy,
                       fmt::format("a batch of {} leaves some of {} devices without a sample",
-                                  planning.options.batch, devices),
+                                  planning.request.batch, devices),
                       fmt::format("give --batch {} or more, or fewer devices", devices));
   }
   Best best(planning);
@@ -99,13 +99,13 @@ Result<Plan> PlanInterleaved(const Planning& planning) {
   if (stages < 1) {
     return Infeasible("interleaved", "the model has one layer only", "it needs two per device");
   }
-  if (planning.options.batch < stages) {
+  if (planning.request.batch < stages) {
     return Infeasible("interleaved",
                       fmt::format("a batch of {} has fewer samples than the {} stages",
-                                  planning.options.batch, stages),
+                                  planning.request.batch, stages),
                       fmt::format("give --batch {} or more", stages));
   }
-  if (const int64_t m = planning.options.microbatches.value_or(0); m % stages != 0) {
+  if (const int64_t m = planning.request.microbatches.value_or(0); m % stages != 0) {
     return Infeasible("interleaved",
                       fmt::format("{} microbatches are not a multiple of {} stages", m, stages),
                       fmt::format("give --microbatches {}", (m / stages + 1) * stages));

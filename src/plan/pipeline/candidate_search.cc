@@ -247,9 +247,9 @@ class Search {
   double CoarseLimit(const std::vector<Line>& lines, const PartitionOptions& options,
                      std::vector<Task>& tasks) const {
     constexpr int64_t kMost = 256;
-    const int64_t batch = planning_.options.batch;
+    const int64_t batch = planning_.request.batch;
     int64_t usual = std::min({batch, kMost, int64_t{8} * planning_.cluster->device_count()});
-    if (planning_.options.microbatches) usual = batch;
+    if (planning_.request.microbatches) usual = batch;
     Coarse best{CoarseOptions(options)};
     tasks = TasksOf(lines, 0, usual);
     const auto middle = tasks.begin() + static_cast<std::ptrdiff_t>(tasks.size() / 2);
@@ -275,7 +275,7 @@ class Search {
   }
 
   std::vector<Candidate> CandidatesOf(const Task& task, const PartitionOptions& options) const {
-    if (planning_.options.deadline.passed()) return {};
+    if (planning_.deadline.passed()) return {};
     const auto costs =
         std::make_shared<StageCosts>(table_, task.line, task.microbatches, memory_factor_);
     std::vector<Candidate> found;

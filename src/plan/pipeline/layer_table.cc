@@ -41,9 +41,9 @@ LayerTable::LayerTable(const Planning& planning)
     backward_bytes_[l + 1] = static_cast<double>(chain.cuts[l].backward_bytes.value);
   }
   SumMemory();
-  const Times& whole = TimesFor(planning.options.batch);
+  const Times& whole = TimesFor(planning.request.batch);
   for (size_t type = 0; type < planning.cluster->types().size(); ++type) {
-    speeds_.push_back(static_cast<double>(planning.options.batch) /
+    speeds_.push_back(static_cast<double>(planning.request.batch) /
                       whole.Of(static_cast<int>(type), 0, layers_).whole());
   }
 }

@@ -147,7 +147,7 @@ class Search {
   // Fractions of the model in blocks 0..l-1, each on the type that is relatively best at it.
   void SumFractions() {
     const Planning& planning = costs_.table().planning();
-    const LayerTable::Times& times = costs_.table().TimesFor(planning.options.batch);
+    const LayerTable::Times& times = costs_.table().TimesFor(planning.request.batch);
     fractions_.assign(static_cast<size_t>(blocks_) + 1, 0);
     for (int l = 0; l < blocks_; ++l) {
       double least = kInfinity;
@@ -211,7 +211,7 @@ class Search {
     Front front(tolerance);
     std::vector<Blocks> used(ranges_.size());
     const std::vector<int> last_firsts = LastFirsts(depth);
-    const Deadline& deadline = costs_.table().planning().options.deadline;
+    const Deadline& deadline = costs_.table().planning().deadline;
     for (size_t r = 0; r < ranges_.size() && !deadline.passed(); ++r) {
       const DeviceRange& range = ranges_[r];
       const Blocks ends = depth > 1 ? JoinSuffixes(r, depth, after) : Blocks{blocks_, blocks_};

@@ -46,7 +46,7 @@ std::vector<double> EqualShares(const Planning& planning) {
 
 std::vector<double> SharesBySpeed(const Planning& planning) {
   const int64_t rows =
-      std::max<int64_t>(1, planning.options.batch / planning.cluster->device_count());
+      std::max<int64_t>(1, planning.request.batch / planning.cluster->device_count());
   const std::vector<double> seconds = ModelSeconds(planning, rows);
   const double fastest = *std::min_element(seconds.begin(), seconds.end());
   std::vector<double> shares;
@@ -74,7 +74,7 @@ Plan ReplicasPlan(const Planning& planning, const std::string& strategy,
 
 double ReplicasBound(const Planning& planning, const std::vector<double>& shares,
                      int64_t microbatches) {
-  const int64_t rows = planning.options.batch / microbatches;
+  const int64_t rows = planning.request.batch / microbatches;
   double all = 0, slowest = 0;
   for (const double share : shares) all += share;
   std::map<std::pair<int, int64_t>, double> seconds;  // by type and rows
@@ -98,7 +98,7 @@ FileStages FileStagesFor(const Planning& planning, int64_t microbatches, int dev
   for (int k = 0; k < devices * rounds; ++k) {
     types.push_back(planning.cluster->devices()[static_cast<size_t>(k % devices)].type);
   }
-  const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.options.batch / microbatches));
+  const LayerSeconds seconds(planning, std::max<int64_t>(1, planning.request.batch / microbatches));
   FileStages stages{BalancedRuns(seconds, planning.chain.size(), types), 0};
   std::vector<double> work(static_cast<size_t>(devices), 0);
   std::vector<double> before(static_cast<size_t>(devices), 0);
@@ -229,7 +229,7 @@ class PlainSearch {
     std::stable_sort(options_.begin(), options_.end(),
                      [](const Option& a, const Option& b) { return a.bound < b.bound; });
     for (const Option& option : options_) {
-      if (planning_.options.deadline.passed() || option.bound >= best_.seconds()) break;
+      if (planning_.deadline.passed() || option.bound >= best_.seconds()) break;
       const bool enough = option.work > 0 && work_ + option.work > kStagesWork;
       if (enough && std::isfinite(best_.seconds())) continue;
       work_ += option.work;
@@ -261,7 +261,7 @@ class PlainSearch {
   // No gradient is complete before a device begins with the last microbatch's backward; then all
   // are summed, by one group and so one after the other.
   double ReplicasWithSums(const std::vector<double>& shares, int64_t m, double sums) {
-    const int64_t rows = planning_.options.batch / m;
+    const int64_t rows = planning_.request.batch / m;
     const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
     // Somebody has a sample of every microbatch.
     double sample = kInfinity;
@@ -285,7 +285,7 @@ class PlainSearch {
   }
 
   double SumSeconds() const {
-    if (planning_.options.sync != GradientSync::kAllReduce) return 0;
+    if (planning_.request.sync != GradientSync::kAllReduce) return 0;
     std::vector<DeviceId> group;
     for (int d = 0; d < planning_.cluster->device_count(); ++d) group.push_back(DeviceId{d});
     if (group.size() < 2) return 0;
@@ -293,7 +293,7 @@ class PlainSearch {
     for (const Parameter& parameter : planning_.graph.parameters()) {
       bytes += planning_.graph.tensor(parameter.gradient).bytes();
     }
-    const std::vector<Bytes> sizes = {planning_.options.compress ? Bytes{bytes.value / 2} : bytes};
+    const std::vector<Bytes> sizes = {planning_.request.compress ? Bytes{bytes.value / 2} : bytes};
     const NetworkCost network(*planning_.cluster);
     CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing,
                               0};
@@ -302,7 +302,7 @@ class PlainSearch {
   }
 
   void AddReplicas() {
-    if (planning_.options.batch < planning_.cluster->device_count()) return;
+    if (planning_.request.batch < planning_.cluster->device_count()) return;
     if (!EachHoldsModel(planning_)) return;
     const double sums = SumSeconds();
     const std::vector<double> equal = EqualShares(planning_), by_speed = SharesBySpeed(planning_);
@@ -386,8 +386,8 @@ class PlainSearch {
   // Candidates count all microbatches as long as the longest.
   double Least(int64_t m) const {
     const double rows =
-        std::ceil(static_cast<double>(planning_.options.batch) / static_cast<double>(m));
-    return static_cast<double>(planning_.options.batch / m) / rows;
+        std::ceil(static_cast<double>(planning_.request.batch) / static_cast<double>(m));
+    return static_cast<double>(planning_.request.batch / m) / rows;
   }
 
   void AddInterleaved() {

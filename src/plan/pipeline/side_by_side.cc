@@ -115,7 +115,7 @@ class SideBySide {
     std::vector<int64_t> counts = MicrobatchCounts(planning_);
     const int64_t most = std::max(kEach * planning_.cluster->device_count(), best_.microbatches());
     std::erase_if(counts, [&](int64_t count) {
-      return count < groups || (count > most && !planning_.options.microbatches);
+      return count < groups || (count > most && !planning_.request.microbatches);
     });
     return counts;
   }
@@ -130,13 +130,13 @@ class SideBySide {
 
   // Of sums between the groups, if one device of each had all gradients.
   double SumSeconds(const Grouping& grouping) {
-    if (planning_.options.sync != GradientSync::kAllReduce) return 0;
+    if (planning_.request.sync != GradientSync::kAllReduce) return 0;
     std::vector<DeviceId> ends;
     for (const Group& group : grouping) ends.push_back(DeviceId{group[0]});
     std::sort(ends.begin(), ends.end());
     const CommCost& cost = sums_.OfBucket(ends, sums_.Choose({{ends, 1}}));
     double bytes = table_.ParameterBytes(0, table_.layers());
-    if (planning_.options.compress) bytes /= 2;
+    if (planning_.request.compress) bytes /= 2;
     return (cost.seconds - cost.latency).value * bytes / static_cast<double>(Plan{}.bucket.value);
   }
 
@@ -144,7 +144,7 @@ class SideBySide {
   double LeastSeconds(const Grouping& grouping) {
     double speed = 0;
     for (const Group& group : grouping) speed += SpeedOf(group);
-    return std::max(static_cast<double>(planning_.options.batch) / speed, SumSeconds(grouping));
+    return std::max(static_cast<double>(planning_.request.batch) / speed, SumSeconds(grouping));
   }
 
   PartitionOptions OptionsFor(const Group& group) const {
@@ -254,7 +254,7 @@ class SideBySide {
 
   // By speed first, then by what their partitions take.
   void Propose(const Grouping& grouping, int64_t count) {
-    if (planning_.options.deadline.passed()) return;
+    if (planning_.deadline.passed()) return;
     std::vector<double> seconds, fill(grouping.size(), 0);
     for (const Group& group : grouping) seconds.push_back(1 / SpeedOf(group));
     Proposal proposal{grouping, count, {}, {}, 0, 0};
@@ -309,12 +309,12 @@ class SideBySide {
   // Seconds in which the wire that has most to carry does so: messages of all microbatches and
   // sums of gradients, of all pipelines.
   double BusiestWire(const Proposal& proposal) {
-    if (planning_.options.links == LinkModel::kChannels) return 0;
+    if (planning_.request.links == LinkModel::kChannels) return 0;
     const Gradients gradients = GradientsOf(proposal);
     const std::vector<Wire>& wires = planning_.cluster->wires();
     std::vector<double> seconds(wires.size(), 0);
     const std::vector<int64_t> rows =
-        MicrobatchRows(planning_.options.batch, proposal.microbatches);
+        MicrobatchRows(planning_.request.batch, proposal.microbatches);
     for (size_t g = 0; g < proposal.pipelines.size(); ++g) {
       const Candidate& pipeline = proposal.pipelines[g];
       const StageCosts& costs = *pipeline.costs;
@@ -337,7 +337,7 @@ class SideBySide {
         put(channel.backward, table_.BackwardBytes(to.first));
       }
     }
-    const bool summed = planning_.options.sync == GradientSync::kAllReduce;
+    const bool summed = planning_.request.sync == GradientSync::kAllReduce;
     for (const auto& [group, bytes] : summed ? gradients.groups : GradientBytes{}) {
       const double buckets = bytes / static_cast<double>(Plan{}.bucket.value);
       for (const WireLoad& load : sums_.OfBucket(group, gradients.algorithm).loads) {
@@ -396,7 +396,7 @@ class SideBySide {
                      [](const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; });
     size_t tried = 0;
     for (const Proposal& proposal : proposals) {
-      if (planning_.options.deadline.passed() || tried++ == kSimulated) break;
+      if (planning_.deadline.passed() || tried++ == kSimulated) break;
       if (proposal.estimate >= kNear * best_.seconds()) break;
       if (proposal.bound >= best_.seconds()) continue;
       HEDDLE_ASSIGN(std::vector<Plan> plans, PlansOf(proposal));

@@ -106,7 +106,7 @@ class Search {
     return replicas ? std::vector<bool>{true, false} : std::vector<bool>{true};
   }
 
-  bool late() const { return planning_.options.deadline.passed(); }
+  bool late() const { return planning_.deadline.passed(); }
 
   // The best order of each, by two threads; the fastest first.
   std::vector<Ordered> OrdersOf(const std::vector<Variant>& variants,
@@ -262,7 +262,7 @@ class Search {
   // A number of microbatches given by hand has the search to itself. Where there is little to
   // simulate each gets that here, too, so that none is better by hand.
   Status TryEveryCount() {
-    if (planning_.options.microbatches) return Ok();
+    if (planning_.request.microbatches) return Ok();
     const std::vector<int64_t> counts = MicrobatchCounts(planning_);
     int64_t work = 0;
     for (const int64_t count : counts) {
@@ -273,7 +273,7 @@ class Search {
     for (const int64_t count : counts) {
       if (late()) break;
       Planning given = planning_;
-      given.options.microbatches = count;
+      given.request.microbatches = count;
       Search search(given);
       HEDDLE_RETURN_IF_ERROR(search.FindBest());
       if (search.best_.seconds() >= best_.seconds()) continue;

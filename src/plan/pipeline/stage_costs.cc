@@ -20,7 +20,7 @@ StageCosts::StageCosts(const LayerTable& table, std::shared_ptr<const DeviceLine
       microbatches_(microbatches),
       memory_factor_(memory_factor) {
   if (all == 0) all = microbatches * pipelines();
-  rows_ = (table.planning().options.batch + all - 1) / all;
+  rows_ = (table.planning().request.batch + all - 1) / all;
   const std::vector<int>& types = line_->types();
   alike_until_.assign(types.size(), devices());
   for (size_t k = types.size() - 1; k-- > 0;) {

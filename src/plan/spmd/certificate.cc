@@ -83,7 +83,7 @@ Result<Certified> Certify(const Planning& planning, const SpmdPlan& plan,
   const double seconds = EstimateOf(problem, plan).additive_seconds;
   AStarOptions options = effort;
   options.incumbent = &choices;
-  options.deadline = planning.options.deadline;
+  options.deadline = planning.deadline;
   AStarResult found = SearchAStar(problem, options);
   std::optional<SpmdPlan> better = FittingPlan(problem, found.best.choices);
   if (!better) {
@@ -114,11 +114,12 @@ Result<std::optional<SearchCertificate>> CertifyBest(const Planning& planning,
                                                      const std::string& strategy, Best& best) {
   if (!best.plan() || !best.plan()->spmd) return std::optional<SearchCertificate>();
   const int64_t microbatches = best.plan()->microbatches;
-  PlanOptions options = planning.options;
-  options.batch /= microbatches;
-  HEDDLE_ASSIGN(const Planning part, Planning::Make(options, *planning.cluster, planning.profile));
+  PlanRequest request = planning.request;
+  request.batch /= microbatches;
+  HEDDLE_ASSIGN(const Planning part,
+                Planning::Make(request, *planning.cluster, planning.profile, planning.deadline));
   HEDDLE_ASSIGN(Certified certified,
-                Certify(part, *best.plan()->spmd, EffortFor(planning.options.search, part.graph)));
+                Certify(part, *best.plan()->spmd, EffortFor(planning.request.search, part.graph)));
   SearchCertificate certificate = std::move(certified.certificate);
   if (certified.better) {
     Plan plan = planning.Blank(strategy, "");

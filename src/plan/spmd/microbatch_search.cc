@@ -97,12 +97,11 @@ class PartSearch {
   // though they come once: the plans fit, and are not sure to be the best.
   Result<std::vector<SpmdCandidate>> CandidatesFor(int64_t microbatches) const {
     const SpmdAim aim{microbatches, best_.seconds()};
-    PlanOptions options = planning_.options;
-    if (microbatches == 1 && options.deadline.never()) return find_(planning_, aim);
-    options.batch = planning_.options.batch / microbatches;
-    options.deadline = best_.deadline();
+    if (microbatches == 1 && planning_.deadline.never()) return find_(planning_, aim);
+    PlanRequest request = planning_.request;
+    request.batch /= microbatches;
     HEDDLE_ASSIGN(const Planning part,
-                  Planning::Make(options, *planning_.cluster, planning_.profile));
+                  Planning::Make(request, *planning_.cluster, planning_.profile, best_.deadline()));
     return find_(part, aim);
   }
 
@@ -215,7 +214,7 @@ class PartSearch {
 
   // The part of all devices' memory that any program needs.
   double FillOf(int64_t count) const {
-    const auto rows = static_cast<double>(planning_.options.batch / count);
+    const auto rows = static_cast<double>(planning_.request.batch / count);
     return LeastMemoryOf(planning_).With(rows) / MemoryOfAll(planning_);
   }
 
@@ -232,7 +231,7 @@ class PartSearch {
 
 // Powers of two, each as the next divisor of the batch, that may fit at all.
 std::vector<int64_t> CountsFor(const Planning& planning) {
-  const int64_t batch = planning.options.batch;
+  const int64_t batch = planning.request.batch;
   const LeastMemory least = LeastMemoryOf(planning);
   const double memory = MemoryOfAll(planning);
   std::vector<int64_t> counts;
@@ -260,8 +259,8 @@ std::vector<int64_t> TakeLarge(const Planning& planning, int64_t most_ops,
 }  // namespace
 
 std::optional<Error> OptionsRefused(const Planning& planning, const std::string& strategy) {
-  const bool servers = planning.options.sync == GradientSync::kServers;
-  if (!servers && !planning.options.compress) return std::nullopt;
+  const bool servers = planning.request.sync == GradientSync::kServers;
+  if (!servers && !planning.request.compress) return std::nullopt;
   return Infeasible(strategy,
                     fmt::format("--{} is for gradients of whole replicas; a program of divided "
                                 "tensors has exchanges of its own",
@@ -274,8 +273,8 @@ Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::st
   if (const auto refused = OptionsRefused(planning, strategy)) return refused;
   if (const auto too_large = TooLargeForAll(planning, strategy, 1)) return too_large;
   PartSearch search(planning, strategy, find, best);
-  if (const auto given = planning.options.microbatches) {
-    const int64_t count = DividingCount(planning.options.batch, *given);
+  if (const auto given = planning.request.microbatches) {
+    const int64_t count = DividingCount(planning.request.batch, *given);
     if (count != *given) best.Note(fmt::format("{} microbatches: all of one size", count));
     HEDDLE_RETURN_IF_ERROR(search.Try(count));
     return search.refused();
@@ -292,7 +291,7 @@ Result<std::optional<Error>> TryPrograms(const Planning& planning, const std::st
   for (int round = 0; round < kRefinements && best.microbatches() > 0; ++round) {
     std::vector<int64_t> near;
     for (const int64_t count : CountsNear(planning, best.microbatches(), round)) {
-      if (planning.options.batch % count == 0) near.push_back(count);
+      if (planning.request.batch % count == 0) near.push_back(count);
     }
     HEDDLE_RETURN_IF_ERROR(search.TryFaster(near));
   }

@@ -71,9 +71,9 @@ std::vector<int> SearchAny(SpmdProblem& problem, const std::vector<int>* like) {
 }
 
 // What the folded program finds, and then A*, from there.
-SpmdSolver::Search SearchBy(const PlanOptions& options) {
-  if (options.search != SpmdSearch::kAStar) return &SearchAny;
-  return [deadline = options.deadline](SpmdProblem& problem, const std::vector<int>* like) {
+SpmdSolver::Search SearchBy(const Planning& planning) {
+  if (planning.request.search != SpmdSearch::kAStar) return &SearchAny;
+  return [deadline = planning.deadline](SpmdProblem& problem, const std::vector<int>* like) {
     const std::vector<int> folded = SearchAny(problem, like);
     return SearchAStar(problem, {.incumbent = &folded, .deadline = deadline}).best.choices;
   };
@@ -82,11 +82,11 @@ SpmdSolver::Search SearchBy(const PlanOptions& options) {
 class SpmdPlanner {
  public:
   SpmdPlanner(const Planning& planning, const SpmdAim& aim)
-      : planning_(planning), solver_(planning), search_(SearchBy(planning.options)), aim_(aim) {}
+      : planning_(planning), solver_(planning), search_(SearchBy(planning)), aim_(aim) {}
 
   Result<std::vector<SpmdCandidate>> Run() {
     const Cluster& cluster = *planning_.cluster;
-    for (const NodeSet& nodes : NodeSets(cluster, planning_.options.dtype)) {
+    for (const NodeSet& nodes : NodeSets(cluster, planning_.request.dtype)) {
       if (!late()) PlanOn(FlatMesh(cluster, nodes));
       if (!late() && HasNodeMesh(cluster, nodes)) PlanOn(NodeMesh(cluster, nodes));
     }
@@ -115,7 +115,7 @@ class SpmdPlanner {
                                     [](const Found& one) { return !one.solution.lack; });
       if (start == RatioStart::kMemory && fits) continue;
       SpmdMesh mesh = shape;
-      SetRatios(*planning_.cluster, planning_.options.dtype, start, mesh);
+      SetRatios(*planning_.cluster, planning_.request.dtype, start, mesh);
       const bool again = std::any_of(meshes.begin(), meshes.end(), [&](const SpmdMesh& other) {
         return SameRatios(other, mesh);
       });
@@ -170,7 +170,7 @@ class SpmdPlanner {
     for (SpmdMesh& mesh : MeshesFor(family, planning_.graph, *planning_.cluster)) {
       if (late()) break;
       const SpmdMesh even = mesh;
-      SetRatios(*planning_.cluster, planning_.options.dtype, start, mesh);
+      SetRatios(*planning_.cluster, planning_.request.dtype, start, mesh);
       if (start != RatioStart::kEven && SameRatios(mesh, even)) continue;
       const bool chooses = family == SpmdFamily::kTensor;
       Found one{chooses ? solver_.Solve(mesh, SearchOf(family), {})
@@ -246,7 +246,7 @@ class SpmdPlanner {
     candidate.plan.converts_each = false;
   }
 
-  bool late() const { return planning_.options.deadline.passed(); }
+  bool late() const { return planning_.deadline.passed(); }
 
   const Planning& planning_;
   SpmdSolver solver_;

@@ -24,9 +24,8 @@ SpmdProblem& SpmdSolver::ProblemOn(const SpmdMesh& mesh) {
     return made->mesh.rows == mesh.rows && made->mesh.ratios == mesh.ratios;
   });
   if (found != made_.end()) return (*found)->problem;
-  made_.push_back(
-      std::make_unique<Made>(mesh, cost_, *planning_.cluster,
-                             SpmdProblemOptions{alike_, steps(), planning_.options.deadline}));
+  made_.push_back(std::make_unique<Made>(mesh, cost_, *planning_.cluster,
+                                         SpmdProblemOptions{alike_, steps(), planning_.deadline}));
   return made_.back()->problem;
 }
 
@@ -52,7 +51,7 @@ SpmdSolution SpmdSolver::Solve(const SpmdMesh& mesh, const Search& search, const
       std::vector<double>(mesh.size(), first * std::pow(kRise, options.most_rises)), best.choices);
   std::vector<double> price(mesh.size(), 0);
   SpmdSolution last = best;
-  const Deadline& deadline = planning_.options.deadline;
+  const Deadline& deadline = planning_.deadline;
   for (int rise = 0; rise < options.most_rises && !smallest.lack && last.lack; ++rise) {
     if (deadline.passed()) break;
     for (size_t place = 0; place < price.size(); ++place) {

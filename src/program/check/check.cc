@@ -91,15 +91,9 @@ void CheckSegments(const Program& program, const CheckOptions& options, Verdict&
   }
 }
 
-namespace {
-
-// Repetitions that are all the same must leave nothing behind, so one is enough; of others, the
-// second shows what the first left, and the third whether that goes on growing.
 std::vector<Step> StepsToCheck(const Program& program) {
   return UnrolledSteps(program, IsRelative(program) ? 3 : 1);
 }
-
-}  // namespace
 
 Verdict CheckMemory(const Program& program, const std::vector<int32_t>& like) {
   Verdict verdict;

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
-#include <tuple>
+#include <optional>
+#include <set>
 
 #include "program/check/check_parts.h"
 #include "program/text/program_text.h"
+#include "program/walk.h"
 
 namespace heddle {
 namespace {
@@ -31,36 +34,25 @@ std::string Place(const Program& program, const Posted& posted) {
   return PlaceOf(program, posted.device, posted.step, posted.index);
 }
 
-// Messages from one device to another with one tag keep their order.
-struct Lane {
-  std::vector<Posted> sends;
-  std::vector<Posted> recvs;
-};
+void CheckMessage(const Program& program, const Posted& send, const Posted& recv,
+                  Verdict& verdict) {
+  BufferKey sent = OperandKey(program, send, 0);
+  const BufferKey received = OperandKey(program, recv, 0);
+  sent.form = received.form;  // each end may keep it under a form of its own
+  const bool same =
+      sent == received && OperandRef(program, send, 0).slice == OperandRef(program, recv, 0).slice;
+  if (same) return;
+  verdict.Add({FindingKind::kMessageMismatch, send.device,
+               fmt::format("{} meets {}", Place(program, send), Place(program, recv))});
+}
 
-void CheckLane(const Program& program, const Lane& lane, Verdict& verdict) {
-  const size_t pairs = std::min(lane.sends.size(), lane.recvs.size());
-  for (size_t k = 0; k < pairs; ++k) {
-    BufferKey sent = OperandKey(program, lane.sends[k], 0);
-    const BufferKey received = OperandKey(program, lane.recvs[k], 0);
-    sent.form = received.form;  // each end may keep it under a form of its own
-    const bool same = sent == received && OperandRef(program, lane.sends[k], 0).slice ==
-                                              OperandRef(program, lane.recvs[k], 0).slice;
-    if (same) continue;
-    verdict.Add(
-        {FindingKind::kMessageMismatch, lane.sends[k].device,
-         fmt::format("{} meets {}", Place(program, lane.sends[k]), Place(program, lane.recvs[k]))});
-    return;
-  }
-  if (lane.sends.size() > pairs) {
-    const Posted& lonely = lane.sends[pairs];
-    verdict.Add(
-        {FindingKind::kUnmatchedSend, lonely.device, Place(program, lonely) + " has no receive"});
-  }
-  if (lane.recvs.size() > pairs) {
-    const Posted& lonely = lane.recvs[pairs];
-    verdict.Add(
-        {FindingKind::kUnmatchedRecv, lonely.device, Place(program, lonely) + " has no send"});
-  }
+// Of what is left when all have posted: the first that nobody meets.
+void CheckMet(const Program& program, const LaneMeeting<Posted>& lane, Verdict& verdict) {
+  if (lane.waiting().empty()) return;
+  const Posted& lonely = lane.waiting().front();
+  verdict.Add({lane.sends() ? FindingKind::kUnmatchedSend : FindingKind::kUnmatchedRecv,
+               lonely.device,
+               Place(program, lonely) + (lane.sends() ? " has no receive" : " has no send")});
 }
 
 // The axis along which members have different parts of operand k; -1: they have the same.
@@ -109,66 +101,95 @@ std::string Difference(const Program& program, const Posted& a, const Posted& b)
   return "";
 }
 
-void CheckGroup(const Program& program, const Group& group,
-                const std::map<int32_t, std::vector<Posted>>& posts, Verdict& verdict) {
-  const std::vector<Posted> none;
-  const auto of = [&](int32_t device) -> const std::vector<Posted>& {
-    const auto found = posts.find(device);
-    return found == posts.end() ? none : found->second;
-  };
-  for (const auto& [device, list] : posts) {
-    if (std::find(group.devices.begin(), group.devices.end(), device) != group.devices.end()) {
-      continue;
-    }
-    verdict.Add(
-        {FindingKind::kCollectiveDisagrees, device,
-         fmt::format("{}: the device is not in group {}", Place(program, list[0]), group.name)});
+// Whether the ends of one collective agree; they come in the order of devices, the group's.
+bool CheckCollective(const Program& program, const std::vector<Posted>& ends, Verdict& verdict) {
+  for (const Posted& end : ends) {
+    const std::string difference = Difference(program, ends[0], end);
+    if (difference.empty()) continue;
+    verdict.Add({FindingKind::kCollectiveDisagrees, end.device,
+                 fmt::format("{} meets {}: they disagree on the {}", Place(program, ends[0]),
+                             Place(program, end), difference)});
+    return false;
   }
-  const std::vector<Posted>& first = of(group.devices[0]);
-  for (const int32_t device : group.devices) {
-    const std::vector<Posted>& other = of(device);
-    for (size_t k = 0; k < std::min(first.size(), other.size()); ++k) {
-      const std::string difference = Difference(program, first[k], other[k]);
-      if (difference.empty()) continue;
-      verdict.Add({FindingKind::kCollectiveDisagrees, device,
-                   fmt::format("{} meets {}: they disagree on the {}", Place(program, first[k]),
-                               Place(program, other[k]), difference)});
-      return;
-    }
-    if (first.size() == other.size()) continue;
-    const std::vector<Posted>& longer = first.size() > other.size() ? first : other;
-    const int32_t absent = first.size() > other.size() ? device : group.devices[0];
-    verdict.Add({FindingKind::kCollectiveDisagrees, absent,
-                 fmt::format("{}: device {} of group {} does not take part",
-                             Place(program, longer[std::min(first.size(), other.size())]), absent,
-                             group.name)});
-    return;
+  return true;
+}
+
+// What each member of a group posts meets what the others post, in their order.
+void CheckGroup(const Program& program, const Group& group, GroupMeeting<Posted>& meeting,
+                Verdict& verdict) {
+  for (; meeting.complete(); meeting.Pop()) {
+    if (!CheckCollective(program, meeting.front(), verdict)) return;
+  }
+  if (meeting.empty()) return;
+  const std::vector<Posted>& came = meeting.front();
+  const auto absent = std::find_if(group.devices.begin(), group.devices.end(), [&](int32_t device) {
+    return std::none_of(came.begin(), came.end(),
+                        [&](const Posted& posted) { return posted.device == device; });
+  });
+  if (!CheckCollective(program, came, verdict)) return;
+  verdict.Add({FindingKind::kCollectiveDisagrees, *absent,
+               fmt::format("{}: device {} of group {} does not take part", Place(program, came[0]),
+                           *absent, group.name)});
+}
+
+// Everything that the devices post, by whom it meets.
+struct Meetings {
+  struct LaneState {
+    LaneMeeting<Posted> meeting;
+    bool wrong = false;  // one of its messages was reported
+  };
+  std::map<MessageLane, LaneState> lanes;
+  std::vector<GroupMeeting<Posted>> groups;
+  std::vector<std::set<int32_t>> strangers;  // by group: devices reported that are not in it
+};
+
+void PostMessage(const Program& program, const Posted& posted, Meetings& meetings,
+                 Verdict& verdict) {
+  Meetings::LaneState& lane = meetings.lanes[LaneOf(posted.device, *posted.in)];
+  const bool sends = posted.in->code == OpCode::kSend;
+  const std::optional<Posted> other = lane.meeting.Post(sends, posted);
+  if (!other || lane.wrong) return;
+  const size_t before = verdict.findings.size();
+  CheckMessage(program, sends ? posted : *other, sends ? *other : posted, verdict);
+  lane.wrong = verdict.findings.size() > before;
+}
+
+void PostCollective(const Program& program, const Posted& posted, Meetings& meetings,
+                    Verdict& verdict) {
+  const auto id = static_cast<size_t>(posted.in->target);
+  const Group& group = program.groups[id];
+  const size_t member = MemberOf(group, posted.device);
+  if (member < group.devices.size()) {
+    meetings.groups[id].Post(member, posted);
+  } else if (meetings.strangers[id].insert(posted.device).second) {
+    verdict.Add(
+        {FindingKind::kCollectiveDisagrees, posted.device,
+         fmt::format("{}: the device is not in group {}", Place(program, posted), group.name)});
   }
 }
 
 }  // namespace
 
 void CheckMessages(const Program& program, const std::vector<Step>& steps, Verdict& verdict) {
-  std::map<std::tuple<int32_t, int32_t, int32_t>, Lane> lanes;
-  std::vector<std::map<int32_t, std::vector<Posted>>> collectives(program.groups.size());
+  Meetings meetings;
+  meetings.strangers.resize(program.groups.size());
+  for (const Group& group : program.groups) meetings.groups.emplace_back(group.devices.size());
   for (size_t d = 0; d < program.devices.size(); ++d) {
-    const auto device = static_cast<int32_t>(d);
     for (const Step& step : steps) {
       const auto& list = program.devices[d].list(step.section);
       for (size_t k = 0; k < list.size(); ++k) {
-        const Instruction& in = list[k];
-        const Posted posted{device, step, k, &in};
-        if (in.code == OpCode::kSend) lanes[{device, in.target, in.tag}].sends.push_back(posted);
-        if (in.code == OpCode::kRecv) lanes[{in.target, device, in.tag}].recvs.push_back(posted);
-        if (in.code == OpCode::kCollective) {
-          collectives[static_cast<size_t>(in.target)][device].push_back(posted);
-        }
+        if (!Communicates(list[k].code)) continue;
+        const Posted posted{static_cast<int32_t>(d), step, k, &list[k]};
+        const bool collective = list[k].code == OpCode::kCollective;
+        (collective ? PostCollective : PostMessage)(program, posted, meetings, verdict);
       }
     }
   }
-  for (const auto& item : lanes) CheckLane(program, item.second, verdict);
-  for (size_t g = 0; g < collectives.size(); ++g) {
-    CheckGroup(program, program.groups[g], collectives[g], verdict);
+  for (const auto& [key, lane] : meetings.lanes) {
+    if (!lane.wrong) CheckMet(program, lane.meeting, verdict);
+  }
+  for (size_t g = 0; g < meetings.groups.size(); ++g) {
+    CheckGroup(program, program.groups[g], meetings.groups[g], verdict);
   }
 }
 

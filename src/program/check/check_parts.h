@@ -11,6 +11,10 @@ namespace heddle {
 // "device 2 (b:0), body, instruction 7: send x1#0 to 3"
 std::string PlaceOf(const Program& program, int32_t device, const Step& step, size_t index);
 
+// Repetitions that are all the same must leave nothing behind, so one is enough; of others, the
+// second shows what the first left, and the third whether that goes on growing.
+std::vector<Step> StepsToCheck(const Program& program);
+
 // Segments name ops of the model, and compute instructions give the indices their ports need.
 void CheckSegments(const Program& program, const CheckOptions& options, Verdict& verdict);
 // Sends meet receives and collectives agree, in the order each device posts them.

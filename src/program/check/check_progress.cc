@@ -2,24 +2,20 @@
 
 #include <deque>
 #include <map>
-#include <tuple>
 #include <unordered_map>
 
 #include "program/check/check_parts.h"
 #include "program/text/program_text.h"
+#include "program/walk.h"
 
 namespace heddle {
 namespace {
 
-struct UsedBuffer {
-  BufferKey key;
-  bool written;  // or only read
-};
-
-// A communication that some device has posted and that still uses these buffers of it.
+// A communication that some device has posted, and what it uses of that device until it is met.
 struct Use {
   int32_t device;
-  std::vector<UsedBuffer> buffers;
+  std::vector<BufferUse> buffers;
+  int64_t i;  // the repetition that posted it
 };
 
 // Communications in flight that use a buffer.
@@ -28,41 +24,24 @@ struct InFlight {
   int writers = 0;
 };
 
-struct Lane {
-  std::deque<Use> sends;
-  std::deque<Use> recvs;
-};
-
 struct DeviceState {
   size_t step = 0;
   size_t index = 0;
   bool queued = false;
   std::unordered_map<BufferKey, InFlight> pending;
-  std::vector<UsedBuffer> held_up;  // `on compute`: complete these first
-  std::vector<bool> communicates;   // by tensor: does any message use it here?
-  BufferKey awaited;                // why it waits
-  size_t checked = 0;               // how many buffers of the instruction are known to be free
+  std::vector<BufferKey> held_up;  // `on compute`: complete these first
+  std::vector<bool> communicates;  // by tensor: does any message use it here?
+  BufferKey awaited;               // why it waits
+  int32_t checked = 0;             // how many buffers of the instruction are known to be free
 };
 
 class Progress {
  public:
   Progress(const Program& program, const std::vector<Step>& steps)
-      : p_(program),
-        steps_(steps),
-        devices_(program.devices.size()),
-        arrived_(program.groups.size()) {
+      : p_(program), steps_(steps), devices_(program.devices.size()) {
+    for (const Group& group : program.groups) groups_.emplace_back(group.devices.size());
     for (size_t d = 0; d < devices_.size(); ++d) {
-      devices_[d].communicates.resize(program.tensors.size());
-      for (const auto& list : program.devices[d].sections) {
-        for (const Instruction& in : list) {
-          if (in.code == OpCode::kCompute) continue;
-          for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-            const BufferRef& ref =
-                program.devices[d].operands[static_cast<size_t>(in.first_operand + k)];
-            devices_[d].communicates[static_cast<size_t>(ref.tensor)] = true;
-          }
-        }
-      }
+      devices_[d].communicates = CommunicatedTensors(program, program.devices[d]);
     }
   }
 
@@ -107,80 +86,56 @@ class Progress {
 
   bool TryInstruction(int32_t device, DeviceState& state, const DeviceProgram& d,
                       const Instruction& in) {
-    for (const UsedBuffer& buffer : state.held_up) {
-      if (!Free(state, buffer.key)) return false;
+    for (const BufferKey& key : state.held_up) {
+      if (!Free(state, key)) return false;
     }
     state.held_up.clear();
     const int64_t i = steps_[state.step].i;
-    if (in.code == OpCode::kCompute) {
-      // While the device waits it starts nothing new: what was free stays so.
-      const std::vector<Port>& ports = p_.segment(in.target).ports;
-      for (; state.checked < ports.size(); ++state.checked) {
-        const Port& port = ports[state.checked];
-        if (!state.communicates[static_cast<size_t>(port.tensor)]) continue;
-        const bool alone = port.use != PortUse::kRead;
-        if (!Free(state, KeyOf(BufferOf(port, in), i), alone)) return false;
-      }
-      return true;
+    const int32_t count = UseCount(p_, in);
+    // While the device waits it starts nothing new: what was free stays so.
+    for (; WaitsForBuffers(in.code) && state.checked < count; ++state.checked) {
+      const BufferUse use = UseOf(p_, d, in, state.checked);
+      if (!state.communicates[static_cast<size_t>(use.ref.tensor)]) continue;
+      if (!Free(state, KeyOf(use.ref, i), use.alone)) return false;
     }
-    Use use{device, {}};
-    for (int32_t k = 0; k < in.operand_count + in.output_count; ++k) {
-      const BufferRef& ref = d.operands[static_cast<size_t>(in.first_operand + k)];
-      use.buffers.push_back({KeyOf(ref, i), WritesOperand(in, k)});
-    }
-    // A receive adds a part to a buffer that others may be using: it waits for nothing.
-    if (in.code != OpCode::kRecv) {
-      for (; state.checked < use.buffers.size(); ++state.checked) {
-        const UsedBuffer& buffer = use.buffers[state.checked];
-        if (!Free(state, buffer.key, buffer.written)) return false;
-      }
-    }
+    if (!Communicates(in.code)) return true;
+    Use use{device, {}, i};
+    for (int32_t k = 0; k < count; ++k) use.buffers.push_back(UseOf(p_, d, in, k));
     Post(device, in, std::move(use));
     return true;
   }
 
   void Post(int32_t device, const Instruction& in, Use use) {
-    if (in.code != OpCode::kSend && in.code != OpCode::kRecv && in.code != OpCode::kCollective) {
-      return;
-    }
     DeviceState& state = devices_[static_cast<size_t>(device)];
-    for (const UsedBuffer& buffer : use.buffers) {
-      InFlight& flight = state.pending[buffer.key];
-      ++(buffer.written ? flight.writers : flight.readers);
+    for (const BufferUse& buffer : use.buffers) {
+      const BufferKey key = KeyOf(buffer.ref, use.i);
+      InFlight& flight = state.pending[key];
+      ++(buffer.alone ? flight.writers : flight.readers);
+      if (in.on_compute) state.held_up.push_back(key);
     }
-    if (in.on_compute) state.held_up = use.buffers;
     if (in.code == OpCode::kCollective) {
-      std::vector<std::deque<Use>>& arrived = arrived_[static_cast<size_t>(in.target)];
-      const auto& members = p_.group(in.target).devices;
-      arrived.resize(members.size());
-      for (size_t m = 0; m < members.size(); ++m) {
-        if (members[m] == device) arrived[m].push_back(use);
-      }
-      const auto waiting = [](const std::deque<Use>& uses) { return uses.empty(); };
-      if (std::any_of(arrived.begin(), arrived.end(), waiting)) return;
-      for (std::deque<Use>& uses : arrived) {
-        Complete(uses.front());
-        uses.pop_front();
-      }
+      const size_t member = MemberOf(p_.group(in.target), device);
+      if (member == p_.group(in.target).devices.size()) return;  // CheckMessages reports it
+      GroupMeeting<Use>& group = groups_[static_cast<size_t>(in.target)];
+      group.Post(member, std::move(use));
+      if (!group.complete()) return;
+      for (const Use& end : group.front()) Complete(end);
+      group.Pop();
       return;
     }
-    const bool sends = in.code == OpCode::kSend;
-    Lane& lane = lanes_[sends ? std::tuple(device, in.target, in.tag)
-                              : std::tuple(in.target, device, in.tag)];
-    (sends ? lane.sends : lane.recvs).push_back(std::move(use));
-    if (lane.sends.empty() || lane.recvs.empty()) return;
-    Complete(lane.sends.front());
-    Complete(lane.recvs.front());
-    lane.sends.pop_front();
-    lane.recvs.pop_front();
+    LaneMeeting<Use>& lane = lanes_[LaneOf(device, in)];
+    if (const std::optional<Use> other = lane.Post(in.code == OpCode::kSend, use)) {
+      Complete(use);
+      Complete(*other);
+    }
   }
 
   void Complete(const Use& use) {
     DeviceState& state = devices_[static_cast<size_t>(use.device)];
-    for (const UsedBuffer& buffer : use.buffers) {
-      const auto found = state.pending.find(buffer.key);
+    for (const BufferUse& buffer : use.buffers) {
+      const auto found = state.pending.find(KeyOf(buffer.ref, use.i));
       InFlight& flight = found->second;
-      --(buffer.written ? flight.writers : flight.readers);
+      --(buffer.alone ? flight.writers : flight.readers);
       if (flight.readers + flight.writers == 0) state.pending.erase(found);
     }
     Wake(use.device);
@@ -205,8 +160,8 @@ class Progress {
   const Program& p_;
   const std::vector<Step>& steps_;
   std::vector<DeviceState> devices_;
-  std::map<std::tuple<int32_t, int32_t, int32_t>, Lane> lanes_;
-  std::vector<std::vector<std::deque<Use>>> arrived_;  // by group, by member
+  std::map<MessageLane, LaneMeeting<Use>> lanes_;
+  std::vector<GroupMeeting<Use>> groups_;
   std::deque<int32_t> ready_;
 };
 

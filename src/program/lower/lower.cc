@@ -348,7 +348,7 @@ class DeviceLowering {
       in.code = OpCode::kCollective;
       in.kind = CollectiveKind::kAllReduce;
       in.algorithm = plan_.all_reduce;
-      in.half = plan_.compress;
+      in.half = plan_.request.compress;
       in.target = maker_.tables().AddGroup(bucket.group);
       std::vector<BufferRef> gradients;
       for (const int32_t p : bucket.parameters) {
@@ -485,9 +485,9 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   HEDDLE_RETURN_IF_ERROR(CheckSize(plan));
   Program program;
   program.strategy = plan.strategy;
-  program.model = plan.model;
-  program.profile_batch = plan.profile_batch;
-  program.profile_device = plan.profile_device;
+  program.model = plan.request.model;
+  program.profile_batch = plan.request.profile_batch.value_or(0);
+  program.profile_device = plan.request.profile_device;
   program.model_hash = plan.model_hash;
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;
@@ -504,7 +504,7 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.microbatch_rows = layout.microbatch_rows;
   SegmentMaker maker(graph, layout, program);
   std::optional<ServerSync> servers;
-  if (plan.sync == GradientSync::kServers) {
+  if (plan.request.sync == GradientSync::kServers) {
     const double tags = lanes * static_cast<double>(plan.microbatches);
     servers.emplace(graph, layout, maker, static_cast<int32_t>(tags));
   }

@@ -192,7 +192,7 @@ PlanLayout LayOut(const Plan& plan, const Graph& graph) {
     layout.most_crossing =
         std::max({layout.most_crossing, cut.forward.size(), cut.backward.size()});
   }
-  layout.microbatch_rows = MicrobatchRows(plan.batch, plan.microbatches);
+  layout.microbatch_rows = MicrobatchRows(plan.request.batch, plan.microbatches);
   for (const PipelinePlan& pipeline : plan.pipelines) {
     layout.pipelines.push_back(PlaceStages(pipeline, layout));
   }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "program/plan/row_shares.h"
 #include "program/plan/spmd_check.h"
 #include "program/plan/work_times.h"
 
@@ -62,6 +63,22 @@ Status ValidateOrder(const StagePlan& stage, int64_t microbatches, const std::st
   return Ok();
 }
 
+// Every device of the stage has samples of every microbatch: one without would update weights that
+// it never read.
+Status ValidateSamples(const Plan& plan, const StagePlan& stage, const std::string& place) {
+  if (!(std::accumulate(stage.shares.begin(), stage.shares.end(), 0.0) > 0)) return Ok();  // later
+  for (const int64_t rows : MicrobatchRows(plan.request.batch, plan.microbatches)) {
+    const std::vector<Range> ranges = DivideRows(rows, stage.shares);
+    for (size_t k = 0; k < ranges.size() && k < stage.devices.size(); ++k) {
+      if (ranges[k].size() > 0) continue;
+      return BadInput(place + ".shares",
+                      fmt::format("{} has no sample of a microbatch of {}", stage.devices[k], rows),
+                      "devices of asynchronous stages need one each: leave it out");
+    }
+  }
+  return Ok();
+}
+
 // One pipeline, one run of layers per stage, each microbatch forward and then backward.
 Status ValidateAsync(const Plan& plan, const std::string& where) {
   if (plan.pipelines.size() != 1) return BadInput(where, "an asynchronous plan has one pipeline");
@@ -71,11 +88,12 @@ Status ValidateAsync(const Plan& plan, const std::string& where) {
     const std::string place = fmt::format("{}: pipelines[0].stages[{}]", where, s);
     if (stages[s].chunks.size() != 1) return BadInput(place, "has more than one run of layers");
     if (stages[s].recompute) return BadInput(place, "recomputes", "asynchronous stages cannot");
+    HEDDLE_RETURN_IF_ERROR(ValidateSamples(plan, stages[s], place));
     if (stages[s].order == expected) continue;
     return BadInput(place + ".order", "is not each forward followed by its backward",
                     "the order of an asynchronous pipeline is fixed");
   }
-  if (plan.clip > 0) {
+  if (plan.request.clip > 0) {
     return BadInput(where + ": clip", "stages update without waiting for each other",
                     "clipping needs all gradients at once; leave it out");
   }
@@ -134,14 +152,14 @@ Status ValidateLocal(const Plan& plan, const std::string& where) {
                       "the order of local updates is fixed");
     }
   }
-  if (plan.clip <= 0) return Ok();
+  if (plan.request.clip <= 0) return Ok();
   return BadInput(where + ": clip", "replicas update without waiting for each other",
                   "clipping needs all gradients at once; leave it out");
 }
 
 Status ValidateCompression(const Plan& plan, const std::string& where) {
   const bool reduces = !plan.spmd && !plan.async && !plan.local;
-  if (reduces && plan.sync == GradientSync::kAllReduce) return Ok();
+  if (reduces && plan.request.sync == GradientSync::kAllReduce) return Ok();
   return Infeasible(where + ": compress", "only the all-reduces of synchronous replicas compress",
                     "leave it out, or use a strategy that replicates stages, such as dp");
 }
@@ -152,7 +170,7 @@ Status ValidateServers(const Plan& plan, const std::string& where) {
     return Infeasible(field, "servers sum gradients of synchronous replicas",
                       "use allreduce, or a strategy that replicates stages, such as dp");
   }
-  if (plan.clip > 0) {
+  if (plan.request.clip > 0) {
     return Infeasible(field, "no device has all gradients to clip",
                       "use allreduce, or leave out clipping");
   }
@@ -178,38 +196,6 @@ std::vector<LocalUpdate> UpdatesInTurn(const LocalPlan& local) {
            (2 * b.step + 1) * local.steps[static_cast<size_t>(a.replica)];
   });
   return updates;
-}
-
-std::string_view NameOf(GradientSync sync) {
-  return sync == GradientSync::kServers ? "ps" : "allreduce";
-}
-
-std::optional<GradientSync> ParseGradientSync(std::string_view name) {
-  for (const GradientSync sync : {GradientSync::kAllReduce, GradientSync::kServers}) {
-    if (NameOf(sync) == name) return sync;
-  }
-  return std::nullopt;
-}
-
-std::string_view NameOf(WeightVersions versions) {
-  switch (versions) {
-    case WeightVersions::kStash:
-      return "stash";
-    case WeightVersions::kVertical:
-      return "vertical";
-    case WeightVersions::kNone:
-      return "none";
-    case WeightVersions::kTwo:
-      return "2bw";
-  }
-  return "";
-}
-
-std::optional<WeightVersions> ParseWeightVersions(std::string_view name) {
-  for (const WeightVersions versions : kWeightVersions) {
-    if (NameOf(versions) == name) return versions;
-  }
-  return std::nullopt;
 }
 
 std::vector<LayerAge> WeightAges(const Plan& plan, int layers) {
@@ -252,14 +238,15 @@ int Plan::devices_used() const {
 }
 
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
-  if (plan.sync == GradientSync::kServers) HEDDLE_RETURN_IF_ERROR(ValidateServers(plan, where));
-  if (plan.compress) HEDDLE_RETURN_IF_ERROR(ValidateCompression(plan, where));
+  if (plan.request.sync == GradientSync::kServers)
+    HEDDLE_RETURN_IF_ERROR(ValidateServers(plan, where));
+  if (plan.request.compress) HEDDLE_RETURN_IF_ERROR(ValidateCompression(plan, where));
   if (plan.spmd) {
     if (!plan.pipelines.empty()) return BadInput(where, "has both pipelines and an SPMD program");
-    if (plan.batch % plan.microbatches != 0) {
+    if (plan.request.batch % plan.microbatches != 0) {
       return BadInput(
           where + ": microbatches",
-          fmt::format("{} do not divide the batch of {}", plan.microbatches, plan.batch),
+          fmt::format("{} do not divide the batch of {}", plan.microbatches, plan.request.batch),
           "an SPMD program has microbatches of one size");
     }
     return CheckMesh(*plan.spmd, where + ": spmd");

@@ -1,18 +1,17 @@
 // Plan: what a planner decided, small enough for a person to read, edit and diff. docs/plan.md
 // explains the JSON by example; lower.h turns a Plan into a Program.
 //
-// Self-contained: it carries the model's spec, the whole cluster and every option that changes the
-// Program. Invariant (checked on loading): every layer belongs to exactly one chunk per pipeline.
+// Self-contained: it carries the request it was made for, with the model's spec and every option,
+// and the whole cluster. Invariant (checked on loading): every layer belongs to exactly one chunk
+// per pipeline.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/json_fwd.h"
 #include "base/result.h"
 #include "base/units.h"
@@ -20,16 +19,10 @@
 #include "cost/network_cost.h"
 #include "model/graph.h"
 #include "program/plan/order_text.h"
+#include "program/plan/plan_request.h"
 #include "program/plan/spmd_plan.h"
 
 namespace heddle {
-
-// How the replicas of a weight come to the same gradient: by all-reduces, or through one of them,
-// which receives gradients, updates, and sends weights (program/lower/server_sync.h).
-enum class GradientSync : uint8_t { kAllReduce, kServers };
-std::string_view NameOf(GradientSync sync);
-std::optional<GradientSync> ParseGradientSync(std::string_view name);
-inline constexpr std::string_view kGradientSyncChoices = "allreduce or ps";
 
 // A run of consecutive layers, both ends included.
 struct LayerRun {
@@ -51,18 +44,6 @@ struct StagePlan {
 struct PipelinePlan {
   std::vector<StagePlan> stages;
 };
-
-// Which version of its weights a stage of an asynchronous pipeline uses for a microbatch.
-enum class WeightVersions : uint8_t {
-  kStash,     // backward reads what forward read
-  kVertical,  // every stage reads what was newest when the microbatch entered the first
-  kNone,      // both read the newest: one version in all
-  kTwo,       // a batch of microbatches reads the version one batch old: two versions in all
-};
-inline constexpr std::array<WeightVersions, 4> kWeightVersions = {
-    WeightVersions::kStash, WeightVersions::kVertical, WeightVersions::kNone, WeightVersions::kTwo};
-std::string_view NameOf(WeightVersions versions);
-std::optional<WeightVersions> ParseWeightVersions(std::string_view name);
 
 // A pipeline that is never flushed: stage s of S has S - s microbatches in flight, and updates its
 // weights after each (kTwo: after each batch of them).
@@ -134,26 +115,16 @@ struct SearchReport {
 };
 
 struct Plan {
-  std::string strategy;
+  std::string strategy;  // taken; the request may say auto
   std::string order_name;
-  std::string model;           // of the zoo, or a layer profile's path
-  int64_t profile_batch = 0;   // samples that the layer profile was measured with; 0: none is
-  std::string profile_device;  // the type of device its times hold for
-  std::string model_hash;      // of the Graph, with batch, dtype and optimizer
+  PlanRequest request;     // what was asked, with the profile's device found
+  std::string model_hash;  // of the Graph, with batch, dtype and optimizer
   ClusterSpec cluster;
   std::string cluster_hash;
   std::string profile_hash;  // empty: analytic costs
-  int64_t batch = 1;
   int64_t microbatches = 1;
-  bool microbatches_given = false;  // by whoever asked for the plan; else the planner chose them
-  DType dtype = DType::kF32;
-  Optimizer optimizer = Optimizer::kAdam;
-  double clip = 0;         // largest norm of all gradients together; 0: none
   Bytes bucket{25 << 20};  // gradients are summed in buckets of at least this size
-  GradientSync sync = GradientSync::kAllReduce;
-  bool compress = false;  // gradients travel as f16 between replicas
   CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
-  std::string links = "shared";  // how the simulator that chose this plan shares links
   std::vector<PipelinePlan> pipelines;
   std::optional<SpmdPlan> spmd;    // given: there are no pipelines
   std::optional<AsyncPlan> async;  // given: one pipeline, and orders of one body (docs/async.md)
@@ -194,10 +165,13 @@ std::vector<LayerAge> WeightAges(const Plan& plan, int layers);
 // stands.
 WorkOrder ForwardsAndBackwardsInTurn(int64_t microbatches);
 
-inline constexpr char kPlanSchema[] = "heddle.plan/1";
+inline constexpr char kPlanSchema[] = "heddle.plan/2";
 
-Json PlanToJson(const Plan& plan);
+// `graph` is the plan's own: the names of an SPMD program's ops and tensors are there.
+Json PlanToJson(const Plan& plan, const Graph& graph);
 Result<Plan> PlanFromJson(const JsonField& json);
+// The model that the plan was made for.
+Result<Graph> GraphOf(const Plan& plan);
 
 Result<Plan> LoadPlan(const std::string& path);
 Result<Plan> ParsePlan(const std::string& text, const std::string& file);

@@ -1,17 +1,47 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
-#include "base/json_field.h"
+#include "base/json_struct.h"
 #include "model/zoo.h"
 #include "program/plan/certificate_json.h"
 #include "program/plan/plan.h"
+#include "program/plan/request_fields.h"
 #include "program/plan/spmd_json.h"
 
 namespace heddle {
+
+template <>
+struct JsonFields<Estimate::Memory> {
+  static constexpr auto kTable =
+      std::tuple(JsonMember("device", &Estimate::Memory::device),
+                 JsonMember("peak_bytes", &Estimate::Memory::peak_bytes).AtLeast(0),
+                 JsonMember("capacity_bytes", &Estimate::Memory::capacity_bytes).AtLeast(0));
+};
+
+template <>
+struct JsonFields<TriedPlan> {
+  static constexpr auto kTable =
+      std::tuple(JsonMember("how", &TriedPlan::how),
+                 JsonMember("iteration_seconds", &TriedPlan::iteration_seconds),
+                 JsonMember("compute_seconds", &TriedPlan::compute_seconds),
+                 JsonMember("fullest", &TriedPlan::fullest),
+                 JsonMember("peak_bytes", &TriedPlan::peak_bytes).AtLeast(0),
+                 JsonMember("capacity_bytes", &TriedPlan::capacity_bytes).AtLeast(0));
+};
+
+template <>
+struct JsonFields<LocalPlan> {
+  static constexpr auto kTable =
+      std::tuple(JsonMember("steps", &LocalPlan::steps).Within(1, kMostWorkItems));
+};
+
+template <>
+struct JsonFields<AsyncPlan> {
+  static constexpr auto kTable = std::tuple(JsonMember("versions", &AsyncPlan::versions));
+};
+
 namespace {
 
-constexpr int64_t kMostBatch = 1 << 26;
-constexpr int64_t kMostMicrobatches = 1 << 16;
 constexpr int64_t kMostLayers = 1 << 16;
 constexpr size_t kMostItems = kMostWorkItems;  // in the orders of all stages together
 
@@ -41,17 +71,10 @@ Result<StagePlan> StageFromJson(const JsonField& json, size_t& items) {
     stage.chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(last)});
   }
   if (stage.chunks.empty()) return layers.Bad("is empty");
-  HEDDLE_ASSIGN(const JsonField devices, json.Array("devices"));
-  for (size_t i = 0; i < devices.size(); ++i) {
-    HEDDLE_ASSIGN(stage.devices.emplace_back(), devices.Element(i).AsString());
-  }
-  HEDDLE_ASSIGN(const JsonField shares, json.Array("shares"));
-  for (size_t i = 0; i < shares.size(); ++i) {
-    HEDDLE_ASSIGN(const double share, shares.Element(i).AsNumber());
-    if (share < 0 || share > 1e12)
-      return shares.Element(i).Bad("is not a share", "expected 0 or more");
-    stage.shares.push_back(share);
-  }
+  HEDDLE_ASSIGN(const JsonField devices, json.Child("devices"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(devices, {}, stage.devices));
+  HEDDLE_ASSIGN(const JsonField shares, json.Child("shares"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(shares, {0, 1e12}, stage.shares));
   if (json.Has("recompute")) {
     HEDDLE_ASSIGN(stage.recompute, json.Bool("recompute"));
   }
@@ -72,27 +95,9 @@ Result<Estimate> EstimateFromJson(const JsonField& json) {
   if (json.Has("guaranteed_seconds")) {
     HEDDLE_ASSIGN(estimate.guaranteed_seconds, json.Number("guaranteed_seconds"));
   }
-  HEDDLE_ASSIGN(const JsonField memory, json.Array("memory"));
-  for (size_t i = 0; i < memory.size(); ++i) {
-    const JsonField row = memory.Element(i);
-    Estimate::Memory entry;
-    HEDDLE_ASSIGN(entry.device, row.String("device"));
-    HEDDLE_ASSIGN(entry.peak_bytes, row.Int("peak_bytes", 0, INT64_MAX));
-    HEDDLE_ASSIGN(entry.capacity_bytes, row.Int("capacity_bytes", 0, INT64_MAX));
-    estimate.memory.push_back(std::move(entry));
-  }
+  HEDDLE_ASSIGN(const JsonField memory, json.Child("memory"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(memory, {}, estimate.memory));
   return estimate;
-}
-
-Result<TriedPlan> TriedFromJson(const JsonField& json) {
-  TriedPlan tried;
-  HEDDLE_ASSIGN(tried.how, json.String("how"));
-  HEDDLE_ASSIGN(tried.iteration_seconds, json.Number("iteration_seconds"));
-  HEDDLE_ASSIGN(tried.compute_seconds, json.Number("compute_seconds"));
-  HEDDLE_ASSIGN(tried.fullest, json.String("fullest"));
-  HEDDLE_ASSIGN(tried.peak_bytes, json.Int("peak_bytes", 0, INT64_MAX));
-  HEDDLE_ASSIGN(tried.capacity_bytes, json.Int("capacity_bytes", 0, INT64_MAX));
-  return tried;
 }
 
 Result<SearchCertificate> CertificateFromJson(const JsonField& json) {
@@ -113,54 +118,16 @@ Result<SearchReport> SearchFromJson(const JsonField& json) {
   HEDDLE_ASSIGN(const JsonField field, json.Object("search"));
   HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"candidates", "notes", "tried", "certificate"}));
   HEDDLE_ASSIGN(search.candidates, field.Int("candidates", 0, INT64_MAX));
-  HEDDLE_ASSIGN(const JsonField notes, field.Array("notes"));
-  for (size_t i = 0; i < notes.size(); ++i) {
-    HEDDLE_ASSIGN(search.notes.emplace_back(), notes.Element(i).AsString());
-  }
+  HEDDLE_ASSIGN(const JsonField notes, field.Child("notes"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(notes, {}, search.notes));
   if (field.Has("certificate")) {
     HEDDLE_ASSIGN(const JsonField certificate, field.Object("certificate"));
     HEDDLE_ASSIGN(search.certificate, CertificateFromJson(certificate));
   }
   if (!field.Has("tried")) return search;
-  HEDDLE_ASSIGN(const JsonField tried, field.Array("tried"));
-  for (size_t i = 0; i < tried.size(); ++i) {
-    HEDDLE_ASSIGN(search.tried.emplace_back(), TriedFromJson(tried.Element(i)));
-  }
+  HEDDLE_ASSIGN(const JsonField tried, field.Child("tried"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(tried, {}, search.tried));
   return search;
-}
-
-template <class T>
-Result<T> Named(const JsonField& json, std::string_view key,
-                std::optional<T> (*parse)(std::string_view), std::string_view known) {
-  HEDDLE_ASSIGN(const JsonField field, json.Child(key));
-  HEDDLE_ASSIGN(const std::string name, field.AsString());
-  if (const auto value = parse(name)) return *value;
-  return field.Bad(fmt::format("\"{}\" is unknown", name), std::string(known));
-}
-
-Status ReadModelAndCluster(const JsonField& json, Plan& plan) {
-  HEDDLE_ASSIGN(const JsonField model, json.Object("model"));
-  HEDDLE_RETURN_IF_ERROR(model.OnlyKeys({"spec", "profile_batch", "profile_device", "hash"}));
-  HEDDLE_ASSIGN(plan.model, model.String("spec"));
-  if (model.Has("profile_batch") || model.Has("profile_device")) {
-    HEDDLE_ASSIGN(plan.profile_batch, model.Int("profile_batch", 1, kMostBatch));
-    HEDDLE_ASSIGN(plan.profile_device, model.String("profile_device"));
-  }
-  HEDDLE_ASSIGN(plan.model_hash, model.String("hash"));
-  HEDDLE_ASSIGN(plan.cluster_hash, json.String("cluster_hash"));
-  HEDDLE_ASSIGN(const JsonField cluster, json.Object("cluster"));
-  HEDDLE_ASSIGN(plan.cluster, ClusterSpecFromJson(cluster));
-  return Ok();
-}
-
-// The model that the names of an SPMD plan's ops and tensors belong to.
-Result<Graph> GraphOf(const Plan& plan) {
-  ModelOptions options{plan.batch, plan.dtype, plan.optimizer, plan.clip};
-  options.profile_batch = plan.profile_batch;
-  for (const DeviceTypeSpec& type : plan.cluster.types) {
-    if (type.name == plan.profile_device) options.profile_rate = type.rate(plan.dtype);
-  }
-  return BuildModel(plan.model, options);
 }
 
 Status ReadPipelines(const JsonField& json, Plan& plan) {
@@ -182,14 +149,11 @@ Status ReadPipelines(const JsonField& json, Plan& plan) {
 
 Status ReadLocal(const JsonField& json, Plan& plan) {
   HEDDLE_ASSIGN(const JsonField local, json.Object("local"));
-  HEDDLE_RETURN_IF_ERROR(local.OnlyKeys({"steps"}));
-  HEDDLE_ASSIGN(const JsonField steps, local.Array("steps"));
-  plan.local.emplace();
+  HEDDLE_ASSIGN(plan.local, ReadStruct<LocalPlan>(local));
   int64_t left = kMostItems;
-  for (size_t r = 0; r < steps.size(); ++r) {
-    HEDDLE_ASSIGN(const int64_t count, steps.Element(r).AsInt(1, left));
+  for (const int64_t count : plan.local->steps) {
     left -= count;
-    plan.local->steps.push_back(count);
+    if (left < 0) return local.Bad("has too many steps", "a round has at most 2^24 updates");
   }
   return Ok();
 }
@@ -201,30 +165,53 @@ Status ReadSpmd(const JsonField& json, Plan& plan) {
   return Ok();
 }
 
+Status CheckSchema(const JsonField& json) {
+  HEDDLE_ASSIGN(const std::string schema, json.String("schema"));
+  if (schema == kPlanSchema) return Ok();
+  const bool older = schema == "heddle.plan/1";
+  return json.Bad(fmt::format("schema is \"{}\"", schema),
+                  older ? "an earlier heddle wrote it: make the plan again with heddle plan"
+                        : fmt::format("expected \"{}\": is this a plan?", kPlanSchema));
+}
+
+// Pipelines or an SPMD program, and how weights follow.
+Status ReadDecisions(const JsonField& json, Plan& plan) {
+  if (json.Has("spmd") && json.Has("pipelines")) {
+    return json.Bad("has both pipelines and an SPMD program", "leave one of them out");
+  }
+  if (json.Has("async") + json.Has("local") + json.Has("spmd") > 1) {
+    return json.Bad("is of several kinds", "one of \"async\", \"local\" and \"spmd\"");
+  }
+  if (json.Has("async")) {
+    HEDDLE_ASSIGN(const JsonField async, json.Object("async"));
+    HEDDLE_ASSIGN(plan.async, ReadStruct<AsyncPlan>(async));
+  }
+  if (json.Has("local")) HEDDLE_RETURN_IF_ERROR(ReadLocal(json, plan));
+  return json.Has("spmd") ? ReadSpmd(json, plan) : ReadPipelines(json, plan);
+}
+
 }  // namespace
 
-Json PlanToJson(const Plan& plan) {
+Result<Graph> GraphOf(const Plan& plan) {
+  const PlanRequest& request = plan.request;
+  ModelOptions options{request.batch, request.dtype, request.optimizer, request.clip};
+  options.profile_batch = request.profile_batch.value_or(0);
+  for (const DeviceTypeSpec& type : plan.cluster.types) {
+    if (type.name == request.profile_device) options.profile_rate = type.rate(request.dtype);
+  }
+  return BuildModel(request.model, options);
+}
+
+Json PlanToJson(const Plan& plan, const Graph& graph) {
   Json json;
   json["schema"] = kPlanSchema;
   json["strategy"] = plan.strategy;
   json["order"] = plan.order_name;
-  json["model"]["spec"] = plan.model;
-  if (plan.profile_batch > 0) {
-    json["model"]["profile_batch"] = plan.profile_batch;
-    json["model"]["profile_device"] = plan.profile_device;
-  }
-  json["model"]["hash"] = plan.model_hash;
-  json["batch"] = plan.batch;
+  json["request"] = RequestToJson(plan.request);
+  json["model_hash"] = plan.model_hash;
   json["microbatches"] = plan.microbatches;
-  if (plan.microbatches_given) json["microbatches_given"] = true;
-  json["dtype"] = NameOf(plan.dtype);
-  json["optimizer"] = NameOf(plan.optimizer);
-  if (plan.clip > 0) json["clip"] = plan.clip;
   json["bucket"] = fmt::format("{} B", plan.bucket.value);
-  if (plan.sync != GradientSync::kAllReduce) json["sync"] = NameOf(plan.sync);
-  if (plan.compress) json["compress"] = "fp16";
   json["all_reduce"] = NameOf(plan.all_reduce);
-  json["links"] = plan.links;
   json["iteration_seconds"] = plan.estimate.iteration_seconds;
   json["schedule_bound_seconds"] = plan.estimate.schedule_bound_seconds;
   json["lower_bound_seconds"] = plan.estimate.lower_bound_seconds;
@@ -234,10 +221,10 @@ Json PlanToJson(const Plan& plan) {
   json["planning_seconds"] = plan.search.planning_seconds;
   json["devices_used"] = plan.devices_used();
   if (plan.spmd) {
-    json["spmd"] = SpmdToJson(*plan.spmd, GraphOf(plan).value());
+    json["spmd"] = SpmdToJson(*plan.spmd, graph);
   } else {
-    if (plan.async) json["async"] = {{"versions", NameOf(plan.async->versions)}};
-    if (plan.local) json["local"] = {{"steps", plan.local->steps}};
+    if (plan.async) json["async"] = WriteStruct(*plan.async);
+    if (plan.local) json["local"] = WriteStruct(*plan.local);
     json["pipelines"] = Json::array();
     for (const PipelinePlan& pipeline : plan.pipelines) {
       Json stages = Json::array();
@@ -245,24 +232,12 @@ Json PlanToJson(const Plan& plan) {
       json["pipelines"].push_back({{"stages", std::move(stages)}});
     }
   }
-  json["memory"] = Json::array();
-  for (const Estimate::Memory& memory : plan.estimate.memory) {
-    json["memory"].push_back({{"device", memory.device},
-                              {"peak_bytes", memory.peak_bytes},
-                              {"capacity_bytes", memory.capacity_bytes}});
-  }
+  json["memory"] = WriteValue(plan.estimate.memory);
   json["search"] = {{"candidates", plan.search.candidates}, {"notes", plan.search.notes}};
   if (plan.search.certificate) {
     json["search"]["certificate"] = CertificateToJson(plan.search.certificate);
   }
-  for (const TriedPlan& tried : plan.search.tried) {
-    json["search"]["tried"].push_back({{"how", tried.how},
-                                       {"iteration_seconds", tried.iteration_seconds},
-                                       {"compute_seconds", tried.compute_seconds},
-                                       {"fullest", tried.fullest},
-                                       {"peak_bytes", tried.peak_bytes},
-                                       {"capacity_bytes", tried.capacity_bytes}});
-  }
+  if (!plan.search.tried.empty()) json["search"]["tried"] = WriteValue(plan.search.tried);
   if (!plan.profile_hash.empty()) json["profile_hash"] = plan.profile_hash;
   json["cluster_hash"] = plan.cluster_hash;
   json["cluster"] = ClusterSpecToJson(plan.cluster);
@@ -270,26 +245,15 @@ Json PlanToJson(const Plan& plan) {
 }
 
 Result<Plan> PlanFromJson(const JsonField& json) {
-  HEDDLE_ASSIGN(const std::string schema, json.String("schema"));
-  if (schema != kPlanSchema) {
-    return json.Bad(fmt::format("schema is \"{}\"", schema),
-                    fmt::format("expected \"{}\": is this a plan?", kPlanSchema));
-  }
+  HEDDLE_RETURN_IF_ERROR(CheckSchema(json));
   HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"schema",
                                         "strategy",
                                         "order",
-                                        "model",
-                                        "batch",
+                                        "request",
+                                        "model_hash",
                                         "microbatches",
-                                        "microbatches_given",
-                                        "dtype",
-                                        "optimizer",
-                                        "clip",
                                         "bucket",
-                                        "sync",
-                                        "compress",
                                         "all_reduce",
-                                        "links",
                                         "iteration_seconds",
                                         "schedule_bound_seconds",
                                         "lower_bound_seconds",
@@ -312,53 +276,21 @@ Result<Plan> PlanFromJson(const JsonField& json) {
   Plan plan;
   HEDDLE_ASSIGN(plan.strategy, json.String("strategy"));
   HEDDLE_ASSIGN(plan.order_name, json.String("order"));
-  HEDDLE_RETURN_IF_ERROR(ReadModelAndCluster(json, plan));
+  HEDDLE_ASSIGN(const JsonField request, json.Object("request"));
+  HEDDLE_ASSIGN(plan.request, RequestFromJson(request));
+  HEDDLE_ASSIGN(plan.model_hash, json.String("model_hash"));
+  HEDDLE_ASSIGN(plan.cluster_hash, json.String("cluster_hash"));
+  HEDDLE_ASSIGN(const JsonField cluster, json.Object("cluster"));
+  HEDDLE_ASSIGN(plan.cluster, ClusterSpecFromJson(cluster));
   if (json.Has("profile_hash")) {
     HEDDLE_ASSIGN(plan.profile_hash, json.String("profile_hash"));
   }
-  HEDDLE_ASSIGN(plan.batch, json.Int("batch", 1, kMostBatch));
   HEDDLE_ASSIGN(plan.microbatches,
-                json.Int("microbatches", 1, std::min(kMostMicrobatches, plan.batch)));
-  if (json.Has("microbatches_given")) {
-    HEDDLE_ASSIGN(plan.microbatches_given, json.Bool("microbatches_given"));
-  }
-  HEDDLE_ASSIGN(plan.dtype, Named(json, "dtype", &ParseDType, "f64, f32, bf16 or f16"));
-  HEDDLE_ASSIGN(plan.optimizer,
-                Named(json, "optimizer", &ParseOptimizer, std::string(kOptimizerChoices)));
-  if (json.Has("clip")) {
-    HEDDLE_ASSIGN(plan.clip, json.Number("clip"));
-    if (!(plan.clip > 0))
-      return json.Bad("clip is not above 0", "leave it out: nothing is clipped");
-  }
+                json.Int("microbatches", 1, std::min(kMostMicrobatches, plan.request.batch)));
   HEDDLE_ASSIGN(plan.bucket, json.BytesOf("bucket"));
-  if (json.Has("sync")) {
-    HEDDLE_ASSIGN(plan.sync,
-                  Named(json, "sync", &ParseGradientSync, std::string(kGradientSyncChoices)));
-  }
-  if (json.Has("compress")) {
-    HEDDLE_ASSIGN(const JsonField compress, json.Child("compress"));
-    HEDDLE_ASSIGN(const std::string type, compress.AsString());
-    if (type != "fp16") return compress.Bad(fmt::format("\"{}\" is unknown", type), "fp16");
-    plan.compress = true;
-  }
-  HEDDLE_ASSIGN(plan.links, json.String("links"));
-  HEDDLE_ASSIGN(plan.all_reduce, Named(json, "all_reduce", &ParseCollectiveAlgorithm,
-                                       "ring, tree, hierarchical or grouped"));
-  if (json.Has("spmd") && json.Has("pipelines")) {
-    return json.Bad("has both pipelines and an SPMD program", "leave one of them out");
-  }
-  if (json.Has("async") + json.Has("local") + json.Has("spmd") > 1) {
-    return json.Bad("is of several kinds", "one of \"async\", \"local\" and \"spmd\"");
-  }
-  if (json.Has("async")) {
-    HEDDLE_ASSIGN(const JsonField async, json.Object("async"));
-    HEDDLE_RETURN_IF_ERROR(async.OnlyKeys({"versions"}));
-    HEDDLE_ASSIGN(const WeightVersions versions,
-                  Named(async, "versions", &ParseWeightVersions, "stash, vertical, none or 2bw"));
-    plan.async = AsyncPlan{versions};
-  }
-  if (json.Has("local")) HEDDLE_RETURN_IF_ERROR(ReadLocal(json, plan));
-  HEDDLE_RETURN_IF_ERROR(json.Has("spmd") ? ReadSpmd(json, plan) : ReadPipelines(json, plan));
+  HEDDLE_ASSIGN(const JsonField all_reduce, json.Child("all_reduce"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(all_reduce, {}, plan.all_reduce));
+  HEDDLE_RETURN_IF_ERROR(ReadDecisions(json, plan));
   HEDDLE_ASSIGN(plan.estimate, EstimateFromJson(json));
   HEDDLE_ASSIGN(plan.search, SearchFromJson(json));
   return plan;

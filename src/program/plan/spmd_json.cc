@@ -96,7 +96,7 @@ Result<SpmdStep> ConversionFrom(const std::vector<std::string_view>& words, cons
   HEDDLE_ASSIGN(step.from, LayoutFrom(words[1], field));
   HEDDLE_ASSIGN(step.to, LayoutFrom(words[3], field));
   if (!has_algorithm) return step;
-  const auto algorithm = ParseCollectiveAlgorithm(words[4]);
+  const auto algorithm = ParseChoice<CollectiveAlgorithm>(words[4]);
   if (!algorithm) {
     return field.Bad(fmt::format("\"{}\" is unknown", words[4]),
                      "ring, tree, hierarchical or grouped");

@@ -203,7 +203,7 @@ Status ProgramParser::ParseTensor(LineWords& w) {
   HEDDLE_RETURN_IF_ERROR(NewName(tensors_, tensor.name, "tensor", w));
   HEDDLE_ASSIGN(const std::string_view type, w.Word("a type, e.g. f32[4,256]"));
   const size_t open = type.find('[');
-  const auto dtype = ParseDType(type.substr(0, open));
+  const auto dtype = ParseChoice<DType>(type.substr(0, open));
   if (!dtype || open == std::string_view::npos || type.back() != ']') {
     return w.Bad(fmt::format("\"{}\" is not a type", type), "e.g. f32[4,256]");
   }
@@ -222,7 +222,7 @@ Status ProgramParser::ParseTensor(LineWords& w) {
   if (elements > static_cast<double>(kMostElements))
     return w.Bad(fmt::format("{} is too large", tensor.name));
   HEDDLE_ASSIGN(const std::string_view role_name, w.Word("a role"));
-  const auto role = ParseRole(role_name);
+  const auto role = ParseChoice<Role>(role_name);
   if (!role) return w.Bad(fmt::format("\"{}\" is not a role", role_name));
   tensor.role = *role;
   p_.tensors.push_back(std::move(tensor));

@@ -191,7 +191,7 @@ Status ProgramParser::ParseBodyOf(std::string_view word, Instruction& in, Device
     if (made.dtype == old.dtype && made.shape == old.shape) return Ok();
     return w.Bad(fmt::format("{} and {} differ in type or shape", made.name, old.name));
   }
-  if (const auto kind = ParseCollectiveKind(word)) {
+  if (const auto kind = ParseChoice<CollectiveKind>(word)) {
     in.code = OpCode::kCollective;
     in.kind = *kind;
     return Collective(in, device, w);
@@ -260,7 +260,7 @@ Status ProgramParser::Collective(Instruction& in, DeviceProgram& device, LineWor
     in.shape = found->second;
   }
   HEDDLE_ASSIGN(const std::string_view algorithm_name, w.Word("an algorithm"));
-  const auto algorithm = ParseCollectiveAlgorithm(algorithm_name);
+  const auto algorithm = ParseChoice<CollectiveAlgorithm>(algorithm_name);
   if (!algorithm) {
     return w.Bad(fmt::format("unknown algorithm \"{}\"", algorithm_name),
                  "ring, tree, hierarchical or grouped");

@@ -21,8 +21,12 @@ enum class ShareManner : int32_t {
   kTogether,  // all at the same time, as processes that know nothing of each other
 };
 
-std::string_view NameOf(ShareManner manner);
-std::optional<ShareManner> ParseShareManner(std::string_view name);
+template <>
+struct Choices<ShareManner> {
+  static constexpr Choice<ShareManner> kTable[] = {{ShareManner::kAlone, "alone"},
+                                                   {ShareManner::kTurns, "turns"},
+                                                   {ShareManner::kTogether, "together"}};
+};
 
 // Modelled time, where devices and network are those of a cluster that is not here.
 struct SharePace {

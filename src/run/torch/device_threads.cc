@@ -42,7 +42,7 @@ Executors MakeExecutors(const Program& program, const Graph& graph, const DataSo
 Status RunOnThreads(const Program& program,
                     const std::function<Status(int32_t device, Communicator&)>& work) {
   at::set_num_threads(1);  // devices are the threads
-  LocalExchange exchange(LocalExchange::GroupsOf(program));
+  LocalExchange exchange(program);
   std::mutex mutex;
   std::optional<Error> failure;
   std::vector<std::thread> threads;

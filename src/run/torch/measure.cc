@@ -47,7 +47,7 @@ double MedianSecondsOf(const Work& work) {
 Result<Program> WholeOnOne(const Graph& graph) {
   Plan plan;
   plan.strategy = "measure";
-  plan.batch = graph.batch();
+  plan.request.batch = graph.batch();
   StagePlan stage;
   stage.chunks = {{0, static_cast<int32_t>(graph.layers().size()) - 1}};
   stage.devices = {"here"};

@@ -230,9 +230,10 @@ Status CheckWeights(const Graph& graph, const std::vector<LayerRun>& stages) {
 // What the plan's devices normalise together of its first microbatch.
 Result<NormalisationGroups> MicrobatchGroups(const Plan& plan, int64_t rows) {
   HEDDLE_ASSIGN(const Graph whole,
-                BuildModel(plan.model, {plan.batch, plan.dtype, plan.optimizer, plan.clip}));
+                BuildModel(plan.request.model, {plan.request.batch, plan.request.dtype,
+                                                plan.request.optimizer, plan.request.clip}));
   HEDDLE_ASSIGN(const Program program, LowerPlan(plan, whole));
-  NormalisationGroups groups = GroupsOf(program, plan.batch);
+  NormalisationGroups groups = GroupsOf(program, plan.request.batch);
   for (std::vector<Range>& ranges : groups) {
     std::erase_if(ranges, [&](const Range& range) { return range.end > rows; });
     if (ranges.empty()) ranges = {{0, rows}};
@@ -243,14 +244,15 @@ Result<NormalisationGroups> MicrobatchGroups(const Plan& plan, int64_t rows) {
 }  // namespace
 
 Result<PlanNetwork> NetworkOfPlan(const Plan& plan) {
-  if (IsProfileSpec(plan.model)) {
+  if (IsProfileSpec(plan.request.model)) {
     return NoLine("its model is a profile: it has times, no arithmetic", "plan a model of the zoo");
   }
   at::set_num_threads(1);  // passes are the threads
   PlanNetwork made;
   HEDDLE_ASSIGN(made.stages, StagesOf(plan));
-  const int64_t rows = std::max<int64_t>(1, plan.batch / plan.microbatches);
-  HEDDLE_ASSIGN(Graph graph, BuildModel(plan.model, {rows, plan.dtype, Optimizer::kSgd, 0}));
+  const int64_t rows = std::max<int64_t>(1, plan.request.batch / plan.microbatches);
+  HEDDLE_ASSIGN(Graph graph,
+                BuildModel(plan.request.model, {rows, plan.request.dtype, Optimizer::kSgd, 0}));
   HEDDLE_RETURN_IF_ERROR(CheckWeights(graph, made.stages));
   HEDDLE_ASSIGN(NormalisationGroups groups, MicrobatchGroups(plan, rows));
   made.graph = std::make_unique<Graph>(std::move(graph));

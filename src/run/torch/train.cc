@@ -123,7 +123,8 @@ class RankTrainer {
     files_.emplace(std::move(files));
     listener_.opened(files_->path());
     listener_.note(fmt::format("{}: {} of {} on {} devices, {}; {}", files_->path(), plan_.strategy,
-                               plan_.model, program_.devices.size(), where_, data_->Describe()));
+                               plan_.request.model, program_.devices.size(), where_,
+                               data_->Describe()));
     outcome_.first_step = done_;
     outcome_.directory = files_->path();
     outcome_.predicted_iteration_seconds =
@@ -461,9 +462,9 @@ class RankTrainer {
     const CheckpointInfo info{.step = done_,
                               .samples = samples_,
                               .seed = options_.seed,
-                              .model = plan_.model,
+                              .model = plan_.request.model,
                               .model_hash = plan_.model_hash,
-                              .optimizer = std::string(NameOf(plan_.optimizer)),
+                              .optimizer = std::string(NameOf(plan_.request.optimizer)),
                               .dtype = options_.dtype,
                               .heddle_version = kVersion};
     HEDDLE_ASSIGN(outcome_.checkpoint, files_->Save(info, ToStored(values)));
@@ -494,8 +495,8 @@ class RankTrainer {
     outcome_.measured_iteration_seconds = Median(seconds_);
     if (dilation_ > 0) DescribeEmulation();
     if (!config_.weights.empty()) {
-      HEDDLE_RETURN_IF_ERROR(
-          WriteSafetensors(config_.weights, ToStored(parameters), {{"model", plan_.model}}));
+      HEDDLE_RETURN_IF_ERROR(WriteSafetensors(config_.weights, ToStored(parameters),
+                                              {{"model", plan_.request.model}}));
     }
     return std::move(outcome_);
   }

@@ -12,11 +12,12 @@ namespace heddle {
 
 Result<DType> TrainedType(const Plan& plan, const RunConfig& config) {
   if (config.dtype) return *config.dtype;
-  if (plan.dtype == DType::kF64 || plan.dtype == DType::kF32) return plan.dtype;
-  return BadInput(
-      config.plan,
-      fmt::format("is a plan for {}, which cannot be trained in here yet", NameOf(plan.dtype)),
-      "give --dtype fp32: the arithmetic of the plan, in another type");
+  if (plan.request.dtype == DType::kF64 || plan.request.dtype == DType::kF32)
+    return plan.request.dtype;
+  return BadInput(config.plan,
+                  fmt::format("is a plan for {}, which cannot be trained in here yet",
+                              NameOf(plan.request.dtype)),
+                  "give --dtype fp32: the arithmetic of the plan, in another type");
 }
 
 Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config) {

@@ -20,7 +20,7 @@ Planning MakePlanning(const std::string& model, int64_t batch, const std::string
     clusters.emplace(cluster,
                      LoadCluster(SourceDir() + "/examples/clusters/" + cluster + ".toml").value());
   }
-  PlanOptions options;
+  PlanRequest options;
   options.model = model;
   options.batch = batch;
   options.microbatches = microbatches;
@@ -45,10 +45,10 @@ TEST(EarlierSystemsTest, PlansFitAreNoFasterThanTheirBoundsAndSurviveTheirJsonFo
         for (const Estimate::Memory& memory : estimate.memory) {
           EXPECT_LE(memory.peak_bytes, memory.capacity_bytes);
         }
-        const std::string text = PlanToJson(plan.value()).dump();
+        const std::string text = PlanToJson(plan.value(), planning.graph).dump();
         const Result<Plan> again = ParsePlan(text, "plan.json");
         ASSERT_TRUE(again.ok()) << again.error().ToString();
-        EXPECT_EQ(PlanToJson(again.value()).dump(), text) << name;
+        EXPECT_EQ(PlanToJson(again.value(), planning.graph).dump(), text) << name;
       }
     }
   }

@@ -39,8 +39,8 @@ class Case {
   }
 
  private:
-  static PlanOptions OptionsOf(const std::string& model, int64_t batch) {
-    PlanOptions options;
+  static PlanRequest OptionsOf(const std::string& model, int64_t batch) {
+    PlanRequest options;
     options.model = model;
     options.batch = batch;
     return options;
