@@ -13,6 +13,7 @@
 #include "program/lower/async_lower.h"
 #include "program/lower/local_lower.h"
 #include "program/lower/plan_layout.h"
+#include "program/lower/post_order.h"
 #include "program/lower/segment_maker.h"
 #include "program/lower/server_sync.h"
 #include "program/lower/spmd_lower.h"
@@ -520,6 +521,7 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
       }
     }
   }
+  OrderReceives(program);
   return program;
 }
 

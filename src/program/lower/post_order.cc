@@ -12,34 +12,46 @@
 namespace heddle {
 namespace {
 
-// A message by its tag, and which of that tag it is in the list.
+// A message of a pair by its tag, and which of that tag it is in the list.
 using MessageName = std::pair<int32_t, int64_t>;
 
-// The messages of one list to or from `peer`, by place in the list.
-std::vector<std::pair<MessageName, size_t>> MessagesWith(const std::vector<Instruction>& list,
-                                                         OpCode code, int32_t peer) {
-  std::vector<std::pair<MessageName, size_t>> messages;
-  std::map<int32_t, int64_t> numbers;
+struct Listed {
+  MessageName name;
+  size_t place;  // in the list
+};
+
+// The messages of one list, by peer.
+struct ListMessages {
+  std::map<int32_t, std::vector<Listed>> sends, receives;
+};
+
+ListMessages MessagesOf(const std::vector<Instruction>& list) {
+  ListMessages messages;
+  std::map<std::pair<int32_t, int32_t>, int64_t> sent, received;
   for (size_t k = 0; k < list.size(); ++k) {
-    if (list[k].code != code || list[k].target != peer) continue;
-    messages.push_back({{list[k].tag, numbers[list[k].tag]++}, k});
+    const Instruction& in = list[k];
+    if (in.code == OpCode::kSend) {
+      messages.sends[in.target].push_back({{in.tag, sent[{in.target, in.tag}]++}, k});
+    } else if (in.code == OpCode::kRecv) {
+      messages.receives[in.target].push_back({{in.tag, received[{in.target, in.tag}]++}, k});
+    }
   }
   return messages;
 }
 
-// Places of the receives from `peer` in the order of its sends; nothing where the two lists do not
-// have the same messages, as where one end is a section ahead.
-std::optional<std::vector<size_t>> ReceivesAsSent(const std::vector<Instruction>& receiver,
-                                                  const std::vector<Instruction>& sender,
-                                                  int32_t device, int32_t peer) {
-  const auto receives = MessagesWith(receiver, OpCode::kRecv, peer);
-  const auto sends = MessagesWith(sender, OpCode::kSend, device);
-  std::map<MessageName, size_t> places(receives.begin(), receives.end());
-  if (sends.size() != receives.size()) return std::nullopt;
+// Places of the receives in the order of the sends; nothing where that is their own order, or where
+// the two lists do not have the same messages, as where one end is a section ahead.
+std::optional<std::vector<size_t>> PlacesAsSent(const std::vector<Listed>& receives,
+                                                const std::vector<Listed>& sends) {
+  const auto same = [](const Listed& a, const Listed& b) { return a.name == b.name; };
+  if (std::equal(receives.begin(), receives.end(), sends.begin(), sends.end(), same)) return {};
+  std::map<MessageName, size_t> places;
+  for (const Listed& receive : receives) places[receive.name] = receive.place;
+  if (sends.size() != receives.size()) return {};
   std::vector<size_t> order;
-  for (const auto& [name, place] : sends) {
-    const auto found = places.find(name);
-    if (found == places.end()) return std::nullopt;
+  for (const Listed& send : sends) {
+    const auto found = places.find(send.name);
+    if (found == places.end()) return {};
     order.push_back(found->second);
   }
   return order;
@@ -54,7 +66,6 @@ class DeviceReceives {
 
   // Each no later than those that are sent after it.
   void Follow(const std::vector<size_t>& order) {
-    if (std::is_sorted(order.begin(), order.end())) return;
     size_t latest = list_.size();
     std::vector<size_t> places(order.size());
     for (size_t k = order.size(); k-- > 0;) {
@@ -111,21 +122,21 @@ class DeviceReceives {
 }  // namespace
 
 void OrderReceives(Program& program) {
-  for (size_t d = 0; d < program.devices.size(); ++d) {
-    for (int s = 0; s < kSectionCount; ++s) {
-      const auto section = static_cast<Section>(s);
-      std::vector<Instruction>& list = program.devices[d].sections[static_cast<size_t>(s)];
+  for (int s = 0; s < kSectionCount; ++s) {
+    const auto section = static_cast<Section>(s);
+    std::vector<ListMessages> messages;
+    for (const DeviceProgram& device : program.devices) {
+      messages.push_back(MessagesOf(device.list(section)));
+    }
+    for (size_t d = 0; d < program.devices.size(); ++d) {
       DeviceReceives receives(program, program.devices[d], section);
-      std::map<int32_t, bool> peers;
-      for (const Instruction& in : list) {
-        if (in.code == OpCode::kRecv) peers[in.target] = true;
+      for (const auto& [peer, received] : messages[d].receives) {
+        const auto& sent = messages[static_cast<size_t>(peer)].sends[static_cast<int32_t>(d)];
+        if (const auto order = PlacesAsSent(received, sent)) receives.Follow(*order);
       }
-      for (const auto& [peer, is_one] : peers) {
-        const auto& sender = program.devices[static_cast<size_t>(peer)].list(section);
-        const auto order = ReceivesAsSent(list, sender, static_cast<int32_t>(d), peer);
-        if (order) receives.Follow(*order);
+      if (receives.changed()) {
+        program.devices[d].sections[static_cast<size_t>(s)] = receives.Take();
       }
-      if (receives.changed()) list = receives.Take();
     }
   }
 }
