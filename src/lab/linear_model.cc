@@ -185,7 +185,6 @@ std::vector<double> LinearModel::NewtonStep(const std::vector<double>& weight,
 
 double LinearModel::Minimum() const {
   constexpr int kMostSteps = 100;
-  constexpr double kRounding = 1e-16;
   const auto size = static_cast<size_t>(dimension());
   std::vector<double> x(size), gradient(size), weight(labels_.size()), next(size);
   Pass pass = LinearModel::MakePass();
@@ -202,8 +201,6 @@ double LinearModel::Minimum() const {
       weight[r] = bend / static_cast<double>(weight.size());
     }
     const std::vector<double> direction = NewtonStep(weight, gradient);
-    // What a whole step promises is lost in rounding: the rest of the steps would look for luck.
-    if (Dot(gradient.data(), direction.data(), dimension()) < kRounding * loss) return loss;
     double length = 1, lower = loss;
     for (int halving = 0; halving < 40; ++halving, length /= 2) {
       for (size_t k = 0; k < size; ++k) next[k] = x[k] - length * direction[k];

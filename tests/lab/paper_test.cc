@@ -81,7 +81,7 @@ TEST(PaperTest, LogisticLocalIsAheadWithNoiseAndManyStages) {
 }
 
 // On 32 stages, by noise: 0 2.8, .1 .47, .2 .15, without intervals, so that none are granted. (Not
-// at .05, where theirs is 1.03 and ours 1.35: docs/async.md.)
+// at .05, where theirs is 1.03 and ours 1.33: docs/async.md.)
 TEST(PaperTest, LogisticNoiseTurnsTheRace) {
   const Race race = LogisticRace(LogisticOptions({32}, {0, 0.1, 0.2}));
   ExpectAgrees(race.entries[1], {2.8, 0});
