@@ -164,13 +164,24 @@ struct RunRaceResult {
   Race race;
 };
 
+// Where every seed has a lowest loss of its own: losses are means over the seeds, and so is this.
+double MeanLowest(const Track& track, const RaceOptions& options) {
+  double sum = 0;
+  for (int k = 0; k < options.seeds; ++k) {
+    sum += track.Of(options.first_seed + static_cast<uint64_t>(k)).lowest();
+  }
+  return sum / options.seeds;
+}
+
 Result<RunRaceResult> RaceHere(const Flags& flags, const RaceOptions& options) {
   HEDDLE_ASSIGN(const Track track, MakeTrack(flags, options));
   const ObjectiveOf objective_of = [&](uint64_t seed) -> const Objective& {
     return track.Of(seed);
   };
   HEDDLE_ASSIGN(Race race, RunRace(objective_of, options));
-  return RunRaceResult{SubjectOf(flags.objective, track.Of(options.first_seed)), std::move(race)};
+  RaceSubject subject = SubjectOf(flags.objective, track.Of(options.first_seed));
+  if (flags.fresh_data) subject.lowest = MeanLowest(track, options);
+  return RunRaceResult{std::move(subject), std::move(race)};
 }
 
 // The model of a plan: heddle-worker has the arithmetic. Says how many stages and microbatches it

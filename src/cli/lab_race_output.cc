@@ -47,6 +47,13 @@ std::string IntervalText(const std::optional<Interval>& interval, const std::str
   return fmt::format("{:.3g} [{:.3g}, {:.3g}]", interval->mean, interval->low, interval->high);
 }
 
+// What stands where there is no ratio: who diverged.
+std::string WithoutRatio(const RaceEntry& entry, const RaceEntry& first,
+                         const RaceOptions& options) {
+  if (entry.diverged > 0) return fmt::format("{} of {} diverged", entry.diverged, options.seeds);
+  return first.diverged > 0 ? first.method + " diverged" : "";
+}
+
 // A column that some races have, and what stands in it.
 struct Extra {
   std::string title;
@@ -104,7 +111,20 @@ std::string HeadingOf(const RaceSubject& subject, const RaceOptions& options) {
                      subject.dimension, constants, options.trial.ticks, options.seeds);
 }
 
-std::string LegendOf(const RaceSubject& subject, const RaceOptions& options) {
+// What a step size that was good on other seeds has done, and what follows from it.
+std::string DivergedText(const RaceOptions& options, const Race& race) {
+  const bool any = std::any_of(race.entries.begin(), race.entries.end(),
+                               [](const RaceEntry& entry) { return entry.diverged > 0; });
+  if (!any) return "";
+  return fmt::format(
+      " diverged: on so many of the seeds it is judged on, the loss of the method grew beyond a "
+      "million times the first (inf) at the step size that was best on the {} it was chosen on. "
+      "That is not a loss to compare, so there is no ratio and the verdict stays open: choose on "
+      "more seeds (--tune-seeds).",
+      options.tune_seeds > 0 ? options.tune_seeds : options.seeds);
+}
+
+std::string LegendOf(const RaceSubject& subject, const RaceOptions& options, const Race& race) {
   const std::string compared =
       subject.has_constants ? "what is left above the lowest loss" : "the loss";
   const std::string grid = options.powers_of_two ? "a factor 2" : "a factor √2";
@@ -131,7 +151,7 @@ std::string LegendOf(const RaceSubject& subject, const RaceOptions& options) {
         "ticks.",
         Number(*options.target));
   }
-  return text;
+  return text + DivergedText(options, race);
 }
 
 // Ticks are the abstraction's: what its updates would take on the plan's devices.
@@ -167,17 +187,19 @@ void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Rac
     std::vector<RaceEntry> group(
         race.entries.begin() + static_cast<ptrdiff_t>(begin),
         race.entries.begin() + static_cast<ptrdiff_t>(begin + options.methods.size()));
+    const RaceEntry first = group.front();
     std::stable_sort(group.begin(), group.end(), Before);
     if (begin > 0) table.AddRule();
     for (const RaceEntry& entry : group) {
-      std::vector<std::string> cells = {Number(entry.noise),
-                                        std::to_string(entry.stages),
-                                        entry.method,
-                                        Number(entry.step_size),
-                                        Number(entry.final.mean),
-                                        Number(entry.final.low),
-                                        Number(entry.final.high),
-                                        IntervalText(entry.against_first, "")};
+      std::vector<std::string> cells = {
+          Number(entry.noise),
+          std::to_string(entry.stages),
+          entry.method,
+          Number(entry.step_size),
+          Number(entry.final.mean),
+          Number(entry.final.low),
+          Number(entry.final.high),
+          IntervalText(entry.against_first, WithoutRatio(entry, first, options))};
       if (options.seeds >= kVerdictSeeds) {
         cells.push_back(entry.method == options.methods[0] ? "" : ToText(entry.verdict));
       }
@@ -186,7 +208,7 @@ void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Rac
     }
   }
   terminal.Print(table.Print(terminal.style()));
-  terminal.Print(Wrapped(LegendOf(subject, options), terminal.width));
+  terminal.Print(Wrapped(LegendOf(subject, options, race), terminal.width));
   if (subject.work) {
     terminal.Print(Wrapped(WorkText(*subject.work, options.stages[0]), terminal.width));
   }

@@ -109,13 +109,18 @@ void LinearModel::Backward(const Block& block, Pass& pass, double* gradient) con
   for (int64_t k = 0; k < block.size(); ++k) gradient[k] += decay_ * point[k];
 }
 
+// The largest eigenvalue of AᵀA / n, by power iteration, times the largest φ''.
 double LinearModel::LargestCurvature() const {
-  // The largest eigenvalue of AᵀA / n, by power iteration, times the largest φ''.
   constexpr int kRounds = 200;
   constexpr double kMargin = 1.01;  // power iteration comes from below
+  // From here on AᵀA is made once. Below, step sizes keep the bits that every processor makes.
+  constexpr int64_t kMany = 1'000'000;
   const Block whole{0, dimension()};
   const RandomStream stream(0, "lab.curvature");
-  std::vector<double> x(static_cast<size_t>(dimension())), scores(labels_.size());
+  std::vector<double> x(static_cast<size_t>(dimension())), scores(labels_.size()), square;
+  if (samples_.rows() > dimension() && samples_.rows() * dimension() >= kMany) {
+    square = samples_.Gram(std::vector<double>(labels_.size(), 1.0).data());
+  }
   for (size_t k = 0; k < x.size(); ++k) x[k] = stream.Normal(k);
   double eigenvalue = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -125,6 +130,13 @@ double LinearModel::LargestCurvature() const {
     eigenvalue = norm;
     if (norm == 0) break;
     for (double& element : x) element /= norm;
+    if (!square.empty()) {
+      const std::vector<double> before = x;
+      for (size_t k = 0; k < x.size(); ++k) {
+        x[k] = Dot(square.data() + k * x.size(), before.data(), dimension());
+      }
+      continue;
+    }
     std::fill(scores.begin(), scores.end(), 0.0);
     samples_.Multiply(whole, x.data(), scores.data());
     samples_.Transposed(whole, scores.data(), x.data());

@@ -56,6 +56,8 @@ const std::vector<Method>& Methods() {
       PipeDreamMethod("pd-momentum", "PipeDream with momentum", {.momentum = true}),
       PipeDreamMethod("pd-lookahead", "PipeDream with momentum that predicts the weights it meets",
                       {.momentum = true, .look_ahead = true}),
+      {"sgd", "SGD at PipeDream's pace without its delays, which no pipeline can do",
+       &RunWithoutDelay, nullptr},
       LocalMethod("diloco", "LocalSGD with an outer Nesterov momentum", LocalKind::kOuter),
   };
   return methods;

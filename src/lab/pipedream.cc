@@ -133,4 +133,21 @@ Curve RunPipeDream(const Trial& trial, const PipeDreamRule& rule) {
   return PipeDream(trial, rule).Run();
 }
 
+Curve RunWithoutDelay(const Trial& trial) {
+  const Objective& objective = trial.objective;
+  const Block whole{0, objective.dimension()};
+  std::vector<double> x = objective.Start(trial.seed), gradient(x.size());
+  Pass pass = objective.MakePass();
+  LossRecorder recorder(trial);
+  for (const Event& event : trial.schedule.events) {
+    if (event.forward || event.stage > 0) continue;
+    if (!recorder.Reach(event.tick + 1, x)) break;
+    pass.draw = {trial.seed, event.microbatch};
+    objective.Gradient(x.data(), pass, gradient.data());
+    AddNoise(trial, event.microbatch * whole.size(), whole.size(), gradient.data());
+    objective.Descend(whole, gradient.data(), trial.step_size, x.data());
+  }
+  return recorder.Finish(x);
+}
+
 }  // namespace heddle

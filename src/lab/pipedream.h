@@ -35,4 +35,8 @@ struct PipeDreamRule {
 
 Curve RunPipeDream(const Trial& trial, const PipeDreamRule& rule);
 
+// What no pipeline can do: as many updates, each when the microbatch has left the pipeline, none of
+// them stale. What PipeDream leaves more is what its delays cost.
+Curve RunWithoutDelay(const Trial& trial);
+
 }  // namespace heddle

@@ -310,6 +310,8 @@ class RaceTrack {
       }
       entry.final = entry.curve.back();
       entry.left = Left(curves);
+      entry.diverged = static_cast<int>(std::count_if(
+          curves.begin(), curves.end(), [](const Curve& curve) { return curve.diverged; }));
       const size_t group = race.entries.size() / options_.methods.size();
       const Search& first = searches_[group * options_.methods.size()];
       comparisons.push_back(ComparePaired(entry.left, Left(first.judged), Rounding()));

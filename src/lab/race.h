@@ -61,6 +61,7 @@ struct RaceEntry {
   double tuned = 0;             // mean loss at the end on the seeds it was tuned on
   int64_t rounds = 0;           // of a local method: those that end within the race; else 0
   std::vector<double> left;     // by seed: loss at the end less the lowest
+  int diverged = 0;             // of the seeds it is judged on; with any there is no ratio
   Interval final;               // loss at the end
   std::vector<Interval> curve;  // loss at each PointTick
   // What is left above the lowest loss at the end, over what the first method leaves on the same

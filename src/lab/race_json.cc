@@ -59,6 +59,7 @@ Json RowToJson(const std::string& name, const RaceOptions& options, const RaceEn
            {"against_first", IntervalToJson(entry.against_first)},
            {"verdict", ToText(entry.verdict)}};
   if (entry.rounds > 0) row["rounds"] = entry.rounds;
+  if (entry.diverged > 0) row["diverged_seeds"] = entry.diverged;
   AddInterval("loss", entry.final, row);
   if (entry.held_out) AddInterval("held_out", *entry.held_out, row);
   if (entry.staleness) AddInterval("staleness", *entry.staleness, row);
@@ -81,6 +82,7 @@ RaceEntry EntryOf(const Json& row, const Json& curve, const RaceOptions& options
   entry.against_first = IntervalOf(row.at("against_first"));
   entry.verdict = ParseStanding(row.at("verdict").get<std::string>()).value_or(Standing::kOpen);
   entry.rounds = row.value("rounds", int64_t{0});
+  entry.diverged = row.value("diverged_seeds", 0);
   entry.final = IntervalNamed("loss", row);
   if (row.contains("held_out_mean")) entry.held_out = IntervalNamed("held_out", row);
   if (row.contains("staleness_mean")) entry.staleness = IntervalNamed("staleness", row);

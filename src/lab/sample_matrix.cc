@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "lab/dot.h"
+#include "lab/small_matrix.h"
 
 namespace heddle {
 SampleMatrix SampleMatrix::Dense(int64_t rows, int64_t columns, std::vector<double> values) {
@@ -83,13 +84,45 @@ std::vector<double> SampleMatrix::ByRow() const {
   return values;
 }
 
+// Some rows at a time, so that they stay near, and of each product only what is not above the
+// diagonal by more than a strip.
+void SampleMatrix::AddDenseGram(const double* weight, std::vector<double>& gram) const {
+  constexpr int64_t kRows = 256, kStrip = 64;
+  std::vector<double> near(static_cast<size_t>(kRows * columns_)),
+      product(static_cast<size_t>(kStrip * columns_));
+  for (int64_t first = 0; first < rows_; first += kRows) {
+    const int64_t rows = std::min(kRows, rows_ - first);
+    for (int64_t k = 0; k < columns_; ++k) {
+      const double* column = values_.data() + k * rows_ + first;
+      for (int64_t r = 0; r < rows; ++r) {
+        near[static_cast<size_t>(r * columns_ + k)] = weight[first + r] * column[r];
+      }
+    }
+    for (int64_t strip = 0; strip < columns_; strip += kStrip) {
+      const int64_t end = std::min(strip + kStrip, columns_);
+      // The strip's columns lie one after the other, each a row of the left factor.
+      heddle::Multiply({end - strip, rows, end}, {values_.data() + strip * rows_ + first, rows_, 1},
+                       near.data(), columns_, product.data(), end);
+      for (int64_t i = strip; i < end; ++i) {
+        for (int64_t j = 0; j <= i; ++j) {
+          gram[static_cast<size_t>(i * columns_ + j)] +=
+              product[static_cast<size_t>((i - strip) * end + j)];
+        }
+      }
+    }
+  }
+}
+
 std::vector<double> SampleMatrix::Gram(const double* weight) const {
   std::vector<double> gram(static_cast<size_t>(columns_ * columns_));
+  if (!sparse()) AddDenseGram(weight, gram);
   std::vector<double> column(static_cast<size_t>(rows_));
   for (int64_t k = 0; k < columns_; ++k) {
-    CopyColumn(k, column.data());
-    for (int64_t r = 0; r < rows_; ++r) column[static_cast<size_t>(r)] *= weight[r];
-    Transposed({0, k + 1}, column.data(), gram.data() + k * columns_);
+    if (sparse()) {
+      CopyColumn(k, column.data());
+      for (int64_t r = 0; r < rows_; ++r) column[static_cast<size_t>(r)] *= weight[r];
+      Transposed({0, k + 1}, column.data(), gram.data() + k * columns_);
+    }
     for (int64_t i = 0; i < k; ++i) {
       gram[static_cast<size_t>(i * columns_ + k)] = gram[static_cast<size_t>(k * columns_ + i)];
     }

@@ -37,6 +37,7 @@ class SampleMatrix {
  private:
   bool sparse() const { return !begins_.empty(); }
   void CopyColumn(int64_t column, double* out) const;
+  void AddDenseGram(const double* weight, std::vector<double>& gram) const;  // its lower half
 
   int64_t rows_ = 0, columns_ = 0;
   std::vector<double> values_;  // dense: by column; sparse: of column k at begins_[k] …

@@ -203,6 +203,31 @@ TEST(LabTest, PaperSettings) {
   EXPECT_NE(few.err.find("whole rounds of local"), std::string::npos) << few.err;
 }
 
+// A step size that one seed chose does not hold on others with data of their own.
+TEST(LabTest, SeedsThatDivergeAreCountedAndExplained) {
+  const std::string race =
+      "lab race --objective chain-rows --dimension 12 --rows 20 --batch 1 --fresh-data --stages 3 "
+      "--ticks 4000 --methods pd,local --seeds 10 --tune-seeds 1";
+  const Json json = JsonOf(race + " --json");
+  const int diverged = json["rows"][0]["diverged_seeds"];
+  EXPECT_GT(diverged, 0);
+  EXPECT_TRUE(json["rows"][1]["against_first"].is_null());
+  EXPECT_EQ(json["rows"][1]["verdict"], "open");
+  const std::string table = RunHeddle(race).out;
+  EXPECT_NE(table.find(std::to_string(diverged) + " of 10 diverged"), std::string::npos) << table;
+  EXPECT_NE(table.find("--tune-seeds"), std::string::npos) << table;
+}
+
+// With data of their own seeds have lowest losses of their own; what is left is above their mean.
+TEST(LabTest, LowestLossOfFreshDataIsTheMeanOverTheSeeds) {
+  const std::string race =
+      "lab race --objective least-squares --dimension 8 --rows 12 --batch 1 --fresh-data "
+      "--stages 4 --ticks 2000 --methods pd --tune-seeds 1 --json";
+  const Json two = JsonOf(race + " --seeds 2"), three = JsonOf(race + " --seeds 3");
+  EXPECT_NE(two["lowest_loss"], three["lowest_loss"]);
+  EXPECT_GT(two["rows"][0]["loss_mean"].get<double>(), two["lowest_loss"].get<double>());
+}
+
 // Without noise, from zero, over the same rows in the same order: a seed changes nothing.
 TEST(LabTest, SeedsThatChangeNothingGiveNoVerdict) {
   const std::string race =

@@ -18,10 +18,14 @@ struct Expected {
   double error;  // of its logarithm
 };
 
+double ErrorOf(const RaceEntry& entry) {
+  return std::log(entry.against_first->high / entry.against_first->low) / 2 /
+         StudentQuantile(static_cast<int>(entry.left.size()) - 1);
+}
+
 void ExpectAgrees(const RaceEntry& entry, const Expected& expected) {
   ASSERT_TRUE(entry.against_first.has_value()) << entry.method;
-  const double error = std::log(entry.against_first->high / entry.against_first->low) / 2 /
-                       StudentQuantile(static_cast<int>(entry.left.size()) - 1);
+  const double error = ErrorOf(entry);
   const double apart = std::log(entry.against_first->mean / expected.ratio);
   EXPECT_LT(std::abs(apart), 2.6 * std::hypot(error, expected.error))
       << entry.method << " on " << entry.stages << " stages: " << entry.against_first->mean
@@ -31,7 +35,7 @@ void ExpectAgrees(const RaceEntry& entry, const Expected& expected) {
 RaceOptions PaperRace() {
   RaceOptions options;
   options.seeds = 10;
-  options.tune_seeds = 5;
+  options.tune_seeds = 10;
   options.powers_of_two = true;
   options.step_sizes = 8;
   options.refine = 0;
@@ -50,20 +54,24 @@ Race RunFresh(const std::string& name, const ObjectiveOptions& problem,
 // 50 rows of 512 features, one at a time, H = 5, 3180 ticks, each method at the best of step sizes
 // a factor 2^(1/4) apart around the best power of two: powers of two alone would race the luck of
 // where they lie.
-Race LogisticRace(const std::vector<int>& stages, const std::vector<double>& noises) {
+RaceOptions LogisticOptions(const std::vector<int>& stages, const std::vector<double>& noises) {
   RaceOptions options = PaperRace();
   options.methods = {"pd", "local"};
   options.noises = noises;
   options.trial.ticks = 3180;
   options.stages = stages;
   options.refine = 2;
-  return RunFresh("logistic", MapProblem("logistic", 512, 50.0 / 512), options);
+  return options;
+}
+
+Race LogisticRace(const RaceOptions& options, int rows = 50) {
+  return RunFresh("logistic", MapProblem("logistic", 512, rows / 512.0), options);
 }
 
 // σ = 0.5. Intervals of ten seeds: S = 2 1.12 [.80, 1.56], 8 .49 [.42, .56], 16 .19 [.15, .24],
 // 32 .079 [.064, .099]; an error is an interval's half width over 2.26.
 TEST(PaperTest, LogisticLocalIsAheadWithNoiseAndManyStages) {
-  const Race race = LogisticRace({2, 8, 16, 32}, {0.5});
+  const Race race = LogisticRace(LogisticOptions({2, 8, 16, 32}, {0.5}));
   ExpectAgrees(race.entries[1], {1.12, std::log(1.56 / 0.80) / 2 / 2.26});
   ExpectAgrees(race.entries[3], {0.49, std::log(0.56 / 0.42) / 2 / 2.26});
   ExpectAgrees(race.entries[5], {0.19, std::log(0.24 / 0.15) / 2 / 2.26});
@@ -73,14 +81,64 @@ TEST(PaperTest, LogisticLocalIsAheadWithNoiseAndManyStages) {
 }
 
 // On 32 stages, by noise: 0 2.8, .1 .47, .2 .15, without intervals, so that none are granted. (Not
-// at .05, where theirs is 1.03 and ours 1.35: docs/async.md.)
+// at .05, where theirs is 1.03 and ours 1.33: docs/async.md.)
 TEST(PaperTest, LogisticNoiseTurnsTheRace) {
-  const Race race = LogisticRace({32}, {0, 0.1, 0.2});
+  const Race race = LogisticRace(LogisticOptions({32}, {0, 0.1, 0.2}));
   ExpectAgrees(race.entries[1], {2.8, 0});
   ExpectAgrees(race.entries[3], {0.47, 0});
   ExpectAgrees(race.entries[5], {0.15, 0});
   EXPECT_EQ(race.entries[1].verdict, Standing::kBehind);
   EXPECT_EQ(race.entries[5].verdict, Standing::kAhead);
+}
+
+// A figure of ten seeds without an interval: it varies as ours do.
+Expected TenSeeds(double ratio, const RaceEntry& ours) {
+  return {ratio, ErrorOf(ours) * std::sqrt(static_cast<double>(ours.left.size()) / 10)};
+}
+
+// On 32 stages at σ = 0.5, by H: 1 1.39, 2 .23.
+TEST(PaperTest, LogisticOneLocalStepIsTooFew) {
+  RaceOptions options = LogisticOptions({32}, {0.5});
+  options.trial.every = 1;
+  const Race one = LogisticRace(options);
+  ExpectAgrees(one.entries[1], TenSeeds(1.39, one.entries[1]));
+  options.trial.every = 2;
+  const Race two = LogisticRace(options);
+  ExpectAgrees(two.entries[1], TenSeeds(0.23, two.entries[1]));
+  EXPECT_EQ(two.entries[1].verdict, Standing::kAhead);
+}
+
+// With 200 rows instead of 50 nobody is ahead.
+TEST(PaperTest, LogisticMoreRowsAreATie) {
+  const Race race = LogisticRace(LogisticOptions({32}, {0.5}), 200);
+  ExpectAgrees(race.entries[1], TenSeeds(1, race.entries[1]));
+  EXPECT_NE(race.entries[1].verdict, Standing::kAhead);
+}
+
+// With 5000 rows of 512 features PipeDream is ahead by less than a tenth: 1.05 there, here 1.083
+// [1.069, 1.096] with ten seeds, which is not the same (docs/async.md). Four seeds tell as much as
+// this.
+TEST(PaperTest, LogisticRowsBeyondParametersAreForPipeDream) {
+  RaceOptions options = LogisticOptions({32}, {0.5});
+  options.seeds = 4;
+  options.tune_seeds = 2;
+  options.refine = 0;
+  const Race race = LogisticRace(options, 5000);
+  EXPECT_GT(race.entries[1].against_first->low, 1.0);
+  EXPECT_LT(race.entries[1].against_first->mean, 1.1);
+}
+
+// It is not delays that hold PipeDream back: SGD at its pace without any leaves .85 … 1.01 of it.
+TEST(PaperTest, LogisticDelaysCostLittle) {
+  RaceOptions options = LogisticOptions({2, 8, 32}, {0.5});
+  options.methods = {"pd", "sgd"};
+  const Race race = LogisticRace(options);
+  for (const size_t k : {1U, 3U, 5U}) {
+    const RaceEntry& sgd = race.entries[k];
+    const double margin = 2.6 * std::sqrt(2.0) * ErrorOf(sgd);
+    EXPECT_GT(std::log(sgd.against_first->mean), std::log(0.85) - margin) << sgd.stages;
+    EXPECT_LT(std::log(sgd.against_first->mean), std::log(1.01) + margin) << sgd.stages;
+  }
 }
 
 // Least squares with the chain's Hessian, 5 of 600 rows at a time, S = 16, 1230 ticks. One sample
@@ -106,6 +164,11 @@ TEST(PaperTest, QuadraticPipeDreamIsAhead) {
     ExpectAgrees(entry, {expected[k].ratio, std::hypot(own, expected[k].error)});
     EXPECT_EQ(entry.verdict, Standing::kBehind) << entry.method;
   }
+  options.trial.every = 2;
+  options.methods = {"pd", "local"};
+  const Race two = RunFresh("chain-rows", problem, options);
+  ExpectAgrees(two.entries[1],
+               {19.51762 / 2.731247, ErrorOf(two.entries[1]) * std::sqrt(options.seeds)});
   // A method is behind by so much that no setting of the test decides it.
   EXPECT_GT(race.entries[2].against_first->low, 2.5);  // rpd
 }

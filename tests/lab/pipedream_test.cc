@@ -53,6 +53,30 @@ Curve DelayedReference(const Ground& ground, const Version& version) {
   return curve;
 }
 
+// SGD without delay: update m is there when B(0, m) has ended.
+TEST(PipeDreamTest, WithoutDelayItIsPlainDescentAtTheSamePace) {
+  for (const int stages : {1, 3, 8}) {
+    const Ground ground(SmallQuadratic(), {.stages = stages}, 0.3);
+    const Block whole{0, ground.objective->dimension()};
+    std::vector<double> x = ground.objective->Start(kSeed);
+    int64_t updates = 0;
+    std::vector<double> losses;
+    for (int point = 0; point < ground.options.points; ++point) {
+      const int64_t drained = (PointTick(ground.options, point) - 2 * (stages - 1)) / 2;
+      for (; updates < drained; ++updates) {
+        const std::vector<double> gradient = ground.BlockGradient(x, whole, updates);
+        for (size_t k = 0; k < x.size(); ++k) x[k] -= ground.step_size * gradient[k];
+      }
+      losses.push_back(ground.objective->Loss(x.data()));
+    }
+    const Curve curve = RunWithoutDelay(ground.trial());
+    ASSERT_EQ(curve.losses.size(), losses.size());
+    for (size_t k = 0; k < losses.size(); ++k) {
+      EXPECT_NEAR(curve.losses[k], losses[k], 1e-9 * losses[k]);
+    }
+  }
+}
+
 TEST(PipeDreamTest, StashedBlocksAreTheirOwnDelayOld) {
   for (const int stages : {1, 2, 5, 8}) {
     for (const double sigma : {0.0, 0.3}) {
