@@ -25,12 +25,15 @@ memory_bandwidth = "1 TB/s"
 [[node]]
 name = "a"
 devices = [{ type = "d", count = 2 }]
+link = { bandwidth = "20 GB/s", latency = "2 us" }
 [[node]]
 name = "b"
 devices = [{ type = "d", count = 2 }]
+link = { bandwidth = "20 GB/s", latency = "2 us" }
 [[link]]
 between = ["a", "b"]
 bandwidth = "1 GB/s"
+latency = "5 us"
 )";
 
 // The parts of a post that decide most, and where they lie in it.
