@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "run/departure.h"
 #include "run/heartbeat.h"
-#include "run/peer_watch.h"
 #include "run/run_identity.h"
 #include "run/worker.h"
 

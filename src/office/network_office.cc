@@ -11,6 +11,7 @@
 #include <cstring>
 #include <set>
 
+#include "office/post_check.h"
 #include "run/collective_sizes.h"
 
 namespace heddle {
@@ -33,16 +34,21 @@ NetworkOffice::NetworkOffice(const FlowDesk& desk, const Board& board, const Clu
 
 void NetworkOffice::Work(int64_t until) {
   for (const FlowPost& post : desk_.Read(std::min(Clock(network_->NextTime()), until))) {
-    CatchUp(post.time);
-    if (post.performed) {
-      Performed(post);
-    } else {
-      Posted(post);
-    }
-    Serve();
+    Hear(post);
   }
   CatchUp(BoardNow());
   LookAfterJobs();
+  Serve();
+}
+
+void NetworkOffice::Hear(const FlowPost& post) {
+  if (!Believes(post)) return;
+  CatchUp(post.time);
+  if (post.performed != 0) {
+    Performed(post);
+  } else {
+    Posted(post);
+  }
   Serve();
 }
 
@@ -68,6 +74,26 @@ void NetworkOffice::CatchUp(int64_t time) {
   now_ = std::max(now_, Modelled(time));
 }
 
+// Bytes from a pipe: those of a job that says what cannot be are not acted on, and it is struck.
+bool NetworkOffice::Believes(const FlowPost& post) {
+  if (post.job < 0 || post.job >= kMostJobs) return false;  // nobody's
+  int32_t& ranks = ranks_[static_cast<size_t>(post.job)];
+  if (ranks == 0) ranks = board_.ranks(post.job);
+  if (ranks == 0) return false;  // of a job that never came
+  const auto devices = static_cast<int32_t>(cluster_.devices().size());
+  const char* nonsense = FindNonsense(post, {ranks, devices, BoardNow()});
+  if (nonsense == nullptr && post.performed == 0 &&
+      waiting_[{post.job, post.rank}] >= FlowDesk::kInFlight) {
+    nonsense = "more than it may have under way";
+  }
+  if (nonsense != nullptr) Strike(post.job, nonsense);
+  return nonsense == nullptr;
+}
+
+void NetworkOffice::Strike(int32_t job, const char* what) {
+  board_.MarkDead(job, std::string("asked the network for nonsense: ") + what);
+}
+
 NetworkOffice::Key NetworkOffice::KeyOf(const FlowPost& post) {
   if (post.kind >= 0) return {post.job, -1, -1, post.channel};
   return {post.job, post.device[0], post.device[1], post.channel};
@@ -78,24 +104,26 @@ void NetworkOffice::Posted(const FlowPost& post) {
   Lane& lane = lanes_[key];
   lane.is_group = post.kind >= 0;
   lane.posts[post.rank].push_back(post);
+  ++waiting_[{post.job, post.rank}];
   StartNext(key, lane);
 }
 
 // Once all ends of the lane's next one are there.
 void NetworkOffice::StartNext(const Key& key, Lane& lane) {
   if (lane.running >= 0) return;
-  const auto& first = lane.posts.begin()->second;
-  const auto has_come = [](const auto& end) { return !end.second.empty(); };
-  const auto here = std::count_if(lane.posts.begin(), lane.posts.end(), has_come);
-  if (first.empty() || here < first.front().ends) return;
+  std::vector<FlowPost> posts;
+  for (const auto& end : lane.posts) {
+    if (!end.second.empty()) posts.push_back(end.second.front());
+  }
+  if (posts.empty() || std::ssize(posts) < posts[0].ends) return;
+  if (const char* discord = FindDiscord(posts, cost_)) return Strike(posts[0].job, discord);
   const int32_t id = next_flow_++;
   Flow& flow = flows_[id];
   flow.lane = key;
-  std::vector<FlowPost> posts;
-  for (auto& [rank, waiting] : lane.posts) {
-    posts.push_back(waiting.front());
-    flow.ends.push_back({rank, waiting.front().number});
-    waiting.pop_front();
+  for (const FlowPost& post : posts) {
+    flow.ends.push_back({post.rank, post.number});
+    lane.posts[post.rank].pop_front();
+    --waiting_[{post.job, post.rank}];
   }
   Specify(posts, flow);
   if (lane.is_group) lane.running = id;
@@ -152,17 +180,21 @@ void NetworkOffice::Start(int32_t id) {
   if (options_.dilation > 0) network_->Start(id, flow.spec, now_);
 }
 
-// A rank has really moved its end of it.
+// A rank has really moved its end of it. An emulated network knows by itself when it is done.
 void NetworkOffice::Performed(const FlowPost& post) {
-  const auto found = std::find_if(flows_.begin(), flows_.end(), [&](const auto& item) {
-    const Flow& flow = item.second;
-    return flow.request.job == post.job &&
-           std::any_of(flow.ends.begin(), flow.ends.end(), [&](const End& end) {
-             return end.rank == post.rank && end.number == post.number;
-           });
-  });
-  if (found == flows_.end()) return;  // of a job that was struck
-  if (++found->second.performed == found->second.ends.size()) Finish(found->first);
+  if (options_.dilation > 0) return;
+  for (auto& [id, flow] : flows_) {
+    if (flow.request.job != post.job || !flow.moves) continue;
+    const auto end = std::find_if(flow.ends.begin(), flow.ends.end(), [&](const End& one) {
+      return one.rank == post.rank && one.number == post.number;
+    });
+    if (end == flow.ends.end()) continue;
+    end->performed = true;
+    const auto is_done = [](const End& one) { return one.performed; };
+    if (std::all_of(flow.ends.begin(), flow.ends.end(), is_done)) Finish(id);
+    return;
+  }
+  // Else of a job that was struck.
 }
 
 void NetworkOffice::Finish(int32_t id) {
@@ -196,6 +228,8 @@ void NetworkOffice::LookAfterJobs() {
 // What a dead job has on an emulated wire arrives nevertheless.
 void NetworkOffice::Forget(int32_t job) {
   std::erase_if(lanes_, [&](const auto& item) { return std::get<0>(item.first) == job; });
+  std::erase_if(waiting_, [&](const auto& item) { return item.first.first == job; });
+  ranks_[static_cast<size_t>(job)] = 0;  // its number may be another's next
   tickets_.Drop(job);
   std::erase_if(flows_, [&](const auto& item) {
     const Flow& flow = item.second;

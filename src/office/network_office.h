@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -38,12 +39,15 @@ class NetworkOffice {
   // Does what has been posted and what is due, and waits for more until a time of the board's
   // clock.
   void Work(int64_t until);
+  // One of the posts that Work reads, whatever its bytes are.
+  void Hear(const FlowPost& post);
 
  private:
   using Key = std::tuple<int32_t, int32_t, int32_t, int32_t>;  // job, then what tells lanes apart
   struct End {
     int32_t rank;
     int64_t number;
+    bool performed = false;
   };
   // Posts of the same message lane or group, by rank.
   struct Lane {
@@ -57,12 +61,13 @@ class NetworkOffice {
     std::vector<End> ends;
     std::vector<FlowLoad> loads;
     FlowSpec spec;
-    size_t performed = 0;  // ends
     bool moves = false;
     Lease lease;  // of a real one
   };
 
   static Key KeyOf(const FlowPost& post);
+  bool Believes(const FlowPost& post);
+  void Strike(int32_t job, const char* what);
   double Modelled(int64_t time) const;
   int64_t Clock(double modelled) const;
   void CatchUp(int64_t time);
@@ -88,7 +93,9 @@ class NetworkOffice {
   int64_t requests_ = 0;
   int32_t next_flow_ = 0;
   std::map<Key, Lane> lanes_;
-  std::map<int32_t, Flow> flows_;  // waiting for tickets, or moving
+  std::array<int32_t, kMostJobs> ranks_{};                 // of a job; 0: not known yet
+  std::map<std::pair<int32_t, int32_t>, size_t> waiting_;  // posts of a job's rank
+  std::map<int32_t, Flow> flows_;                          // waiting for tickets, or moving
   std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> streams_;
 };
 

@@ -9,10 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/text.h"
 #include "run/attended_clock.h"
+#include "run/departure.h"
 #include "run/heartbeat.h"
-#include "run/told_error.h"
 #include "run/vigil.h"
 
 namespace heddle {
@@ -23,26 +22,10 @@ using Clock = Vigil::Clock;
 constexpr std::chrono::milliseconds kPause{250};
 constexpr std::chrono::seconds kVerdictTime{3};
 constexpr const char* kVerdict = "verdict";
-constexpr const char* kLeft = "left";  // the first that did
 
 std::string BeatOf(int32_t rank) { return fmt::format("beat{}", rank); }
 
 }  // namespace
-
-std::string PrintDeparture(const Departure& departure) {
-  return fmt::format("{} {}", departure.rank, departure.error ? TellError(*departure.error) : "");
-}
-
-std::optional<Departure> ParseDeparture(std::string_view text, int32_t ranks) {
-  const size_t space = text.find(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  const std::optional<int64_t> rank = ParseInteger(text.substr(0, space));
-  if (!rank || *rank < 0 || *rank >= ranks) return std::nullopt;
-  const std::string_view rest = text.substr(space + 1);
-  std::optional<Error> error = HearError(rest);
-  if (!error && !rest.empty()) return std::nullopt;
-  return Departure{static_cast<int32_t>(*rank), std::move(error)};
-}
 
 class PeerWatch::Impl {
  public:
@@ -64,6 +47,11 @@ class PeerWatch::Impl {
   }
 
   void Leave(const Error& error) {
+    if (options_.rank == 0 && error.kind == ErrorKind::kRunFailed) {
+      // Cut off by another that left before: the verdict names that one.
+      const auto left = options_.store->Look(kLeft);
+      if (left.ok() && left.value()) AwaitVerdict();
+    }
     leaves_ = done_ = true;
     (void)options_.store->CompareSet(kLeft, "", PrintDeparture({options_.rank, error})).ok();
     if (options_.rank == 0) Pronounce();

@@ -21,7 +21,7 @@
 namespace heddle {
 
 struct PeerWatchOptions {
-  std::unique_ptr<StoreClient> store;  // a connection of its own
+  std::shared_ptr<StoreClient> store;  // a connection of its own
   int32_t rank = 0;
   int32_t ranks = 1;
   std::chrono::milliseconds silence{4000};
@@ -51,13 +51,5 @@ class PeerWatch {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// What a rank that leaves puts into the store, or the store for it.
-struct Departure {
-  int32_t rank = 0;
-  std::optional<Error> error;  // none: its connection broke
-};
-std::string PrintDeparture(const Departure& departure);
-std::optional<Departure> ParseDeparture(std::string_view text, int32_t ranks);
 
 }  // namespace heddle

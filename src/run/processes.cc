@@ -289,7 +289,19 @@ class Watcher {
                 slot.hint.data()};  // says what it is about
     if (kind == ErrorKind::kRunFailed && error.hint.empty())
       error.hint = watch_.hint(shared_.slot(0));
+    if (kind != ErrorKind::kRunFailed && !AllSay(error.what)) {
+      error.what += ", at " + watch_.name(static_cast<int32_t>(rank));
+    }
     return error;
+  }
+
+  // What all have found is nobody's in particular.
+  bool AllSay(const std::string& what) {
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      const ProcessSlot& slot = shared_.slot(static_cast<int32_t>(rank));
+      if (slot.failed == 0 || what != slot.what.data()) return false;
+    }
+    return true;
   }
 
   static std::string HowItEnded(const Child& child) {

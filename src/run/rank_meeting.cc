@@ -68,8 +68,9 @@ Result<RankMeeting> RankMeeting::Open(const LaunchedRank& launched, const Meetin
   return meeting;
 }
 
-Result<std::unique_ptr<StoreClient>> RankMeeting::Connect() const {
-  Result<std::unique_ptr<StoreClient>> store = StoreClient::Connect(place_, secret_, meet_within_);
+Result<std::unique_ptr<StoreClient>> RankMeeting::Connect(const std::atomic<bool>* enough) const {
+  Result<std::unique_ptr<StoreClient>> store =
+      StoreClient::Connect(place_, secret_, meet_within_, enough);
   if (store.ok() || store.error().kind != ErrorKind::kRunFailed) return store;
   Error error = store.error();
   error.where = place_.ToString();

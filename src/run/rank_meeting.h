@@ -6,6 +6,7 @@
 //   HEDDLE_ASSIGN(auto store, meeting.Connect());        // as often as one likes
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -30,7 +31,8 @@ class RankMeeting {
  public:
   static Result<RankMeeting> Open(const LaunchedRank& launched, const MeetingOptions& options);
 
-  Result<std::unique_ptr<StoreClient>> Connect() const;
+  // Also until somebody has had enough of waiting.
+  Result<std::unique_ptr<StoreClient>> Connect(const std::atomic<bool>* enough = nullptr) const;
   // This host's, where Gloo listens for the other ranks.
   const std::string& interface_address() const { return interface_address_; }
   const MeetingPlace& place() const { return place_; }

@@ -162,4 +162,24 @@ Result<ResumedRun> ResumeRun(const RunConfig& asked, const std::vector<std::stri
   return Merge(asked, given, std::move(point)).Run();
 }
 
+RunConfig MeetingConfig(const RunConfig& asked, const std::vector<std::string>& given) {
+  RunConfig config = asked;
+  if (asked.resume.empty()) return config;
+  const Result<ResumePoint> point = FindResumePoint(asked.resume);
+  if (!point.ok() || point.value().run.empty()) return config;
+  const Result<RunDirectory> directory = RunDirectory::Open(point.value().run);
+  if (!directory.ok()) return config;
+  Result<Json> stored = directory.value().ReadConfig();
+  if (!stored.ok()) return config;
+  Json json = std::move(stored).value();
+  json.erase("schema");
+  const Result<RunConfig> before = RunConfigFromJson(JsonField(json, "run configuration"));
+  if (!before.ok()) return config;
+  if (!Has(given, "port")) config.port = before.value().port;
+  if (!Has(given, "meet_within")) config.meet_within = before.value().meet_within;
+  config.threads = config.threads || before.value().threads;
+  config.emulate = config.emulate || before.value().emulate;
+  return config;
+}
+
 }  // namespace heddle

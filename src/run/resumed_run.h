@@ -25,4 +25,8 @@ struct ResumedRun {
 // REQUIRES: asked.resume is not empty.
 Result<ResumedRun> ResumeRun(const RunConfig& asked, const std::vector<std::string>& given);
 
+// Where processes of a launcher meet and for how long they wait, before anything else is known: as
+// asked, or as in the run that is resumed, if that can be read.
+RunConfig MeetingConfig(const RunConfig& asked, const std::vector<std::string>& given);
+
 }  // namespace heddle

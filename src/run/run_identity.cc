@@ -8,6 +8,8 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "run/departure.h"
+#include "run/rank_attendance.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
 #include "run/told_error.h"
@@ -30,23 +32,60 @@ std::string TextOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+// Somebody has left and will not come, or nobody has.
+Status SeeWhoLeft(StoreClient& store, int32_t ranks,
+                  const std::function<std::string(int32_t rank)>& name) {
+  HEDDLE_ASSIGN(const std::optional<Departure> left, LookWhoLeft(store, ranks));
+  if (!left) return Ok();
+  return Error{ErrorKind::kRunFailed, name(left->rank),
+               left->error ? "left before the meeting: " + left->error->ToString()
+                           : "is gone: it ended or was killed before the meeting",
+               ""};
+}
+
+// How often who waits looks whether somebody has left.
+constexpr std::chrono::milliseconds kGlance{200};
+
+std::chrono::milliseconds Until(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(0));
+}
+
+// False: it did not come in time. An error, if somebody leaves before.
+Result<bool> Await(StoreClient& store, const std::string& key, int32_t ranks,
+                   const std::function<std::string(int32_t rank)>& name,
+                   std::chrono::steady_clock::time_point deadline) {
+  while (true) {
+    const std::chrono::milliseconds left = Until(deadline);
+    HEDDLE_ASSIGN(const bool came, store.Wait({key}, std::min(left, kGlance)));
+    if (came) return true;
+    if (const Status all_there = SeeWhoLeft(store, ranks, name); !all_there.ok()) {
+      // Who tells something and leaves tells it before he leaves.
+      HEDDLE_ASSIGN(const bool told, store.Check({key}));
+      return told ? Result<bool>(true) : all_there.error();
+    }
+    if (left.count() == 0) return false;
+  }
+}
+
+// "did not come", as in: within 60 s.
+Error TooLate(const std::string& name, const char* what, std::chrono::milliseconds limit) {
+  return {ErrorKind::kRunFailed, name,
+          fmt::format("{} within {:.3g} s", what, std::chrono::duration<double>(limit).count()),
+          "have all devices started, with the same address and port? --meet-within waits longer"};
+}
+
 // The first rank's part: an error, or nothing.
 Status CompareAll(StoreClient& store, int32_t ranks, const RunIdentity& mine,
                   const std::function<std::string(int32_t rank)>& name,
                   std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (int32_t rank = 1; rank < ranks; ++rank) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    HEDDLE_ASSIGN(const bool came,
-                  store.Wait({KeyOf(rank)}, std::max(left, std::chrono::milliseconds(0))));
+    HEDDLE_ASSIGN(const bool came, Await(store, KeyOf(rank), ranks, name, deadline));
     if (!came) {
-      return Error{ErrorKind::kRunFailed, name(rank),
-                   fmt::format("did not come within {:.3g} s, so that device 0 cannot reach the "
-                               "others",
-                               std::chrono::duration<double>(limit).count()),
-                   "have all devices started, with the same address and port? --meet-within waits "
-                   "longer"};
+      HEDDLE_ASSIGN(const bool is_here, store.Check({HereKey(rank)}));
+      return TooLate(name(rank), is_here ? "was there, but not ready" : "did not come", limit);
     }
     HEDDLE_ASSIGN(const std::optional<std::string> text, store.Look(KeyOf(rank)));
     const std::optional<RunIdentity> other = ParseIdentity(text.value_or(""));
@@ -56,6 +95,25 @@ Status CompareAll(StoreClient& store, int32_t ranks, const RunIdentity& mine,
     }
   }
   return Ok();
+}
+
+// The others' part: what the first has to say to them.
+Result<std::string> AskTheFirst(StoreClient& store, int32_t rank, int32_t ranks,
+                                const RunIdentity& mine,
+                                const std::function<std::string(int32_t rank)>& name,
+                                std::chrono::milliseconds limit) {
+  HEDDLE_RETURN_IF_ERROR(store.Set(KeyOf(rank), PrintIdentity(mine)));
+  const auto deadline = std::chrono::steady_clock::now() + limit + std::chrono::seconds(5);
+  HEDDLE_ASSIGN(const bool came, Await(store, kAgreed, ranks, name, deadline));
+  if (!came) return TooLate(name(0), "was there, but not ready", limit);
+  return store.Get(kAgreed, limit);
+}
+
+// The store goes with the first.
+Error WithoutTheFirst(const Error& error, const std::string& first) {
+  if (error.kind != ErrorKind::kRunFailed || error.where != "store") return error;
+  return {ErrorKind::kRunFailed, first,
+          "is gone: it ended or was killed before the meeting: " + error.what, ""};
 }
 
 }  // namespace
@@ -130,20 +188,12 @@ Status AgreeOnIdentity(StoreClient& store, int32_t rank, int32_t ranks, const Ru
   if (rank == 0) {
     const Status agreed = CompareAll(store, ranks, mine, name, limit);
     HEDDLE_RETURN_IF_ERROR(store.Set(kAgreed, agreed.ok() ? "" : TellError(agreed.error())));
-    if (agreed.ok()) return Ok();
-    // Before the store goes with this process.
-    for (int32_t other = 1; other < ranks; ++other) {
-      constexpr std::chrono::milliseconds kToHear{1000};
-      const auto told = fmt::format("told{}", other);
-      if (const auto heard = store.Wait({told}, kToHear); !heard.ok() || !heard.value()) break;
-    }
-    return agreed.error();
+    return agreed;
   }
-  HEDDLE_RETURN_IF_ERROR(store.Set(KeyOf(rank), PrintIdentity(mine)));
-  HEDDLE_ASSIGN(const std::string agreed, store.Get(kAgreed, limit + std::chrono::seconds(5)));
-  HEDDLE_RETURN_IF_ERROR(store.Set(fmt::format("told{}", rank), ""));
-  if (agreed.empty()) return Ok();
-  const std::optional<Error> error = HearError(agreed);
+  const Result<std::string> agreed = AskTheFirst(store, rank, ranks, mine, name, limit);
+  if (!agreed.ok()) return WithoutTheFirst(agreed.error(), name(0));
+  if (agreed.value().empty()) return Ok();
+  const std::optional<Error> error = HearError(agreed.value());
   return error ? *error : BadInput(name(0), "does not say why it refuses", kHint);
 }
 

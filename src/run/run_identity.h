@@ -40,7 +40,8 @@ std::optional<std::string> Difference(const RunIdentity& first, const RunIdentit
                                       const std::string& first_name);
 
 // All ranks call it. The first compares, and tells the others; who has not come within `limit` is
-// named. `name` gives a rank's, as in "device 2 (b:0)".
+// named, and who has left before (departure.h) at once. `name` gives a rank's, as in "device 2
+// (b:0)".
 Status AgreeOnIdentity(StoreClient& store, int32_t rank, int32_t ranks, const RunIdentity& mine,
                        const std::function<std::string(int32_t rank)>& name,
                        std::chrono::milliseconds limit);

@@ -9,6 +9,7 @@
 //   heddle-worker profile '{"models": ["tiny-gpt"], …}' [--json]             profile.cc
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,12 @@ namespace heddle {
 // The words after the command.
 using Words = std::vector<std::string>;
 
+// What is left to do once people have been told how a command ended.
+using Farewell = std::function<void()>;
+
 Status VerifyCommand(const Words& words);
-Result<int> RunCommand(const Words& words);  // its exit code: a signal may have stopped it
+// Its exit code: a signal may have stopped it.
+Result<int> RunCommand(const Words& words, Farewell& farewell);
 Status ProfileCommand(const Words& words);
 Result<int> ShareCommand(const Words& words);  // the same
 Status RaceCommand(const Words& words);

@@ -12,27 +12,28 @@ namespace {
 
 struct Command {
   const char* name;
-  Result<int> (*run)(const Words& words);  // the exit code
+  Result<int> (*run)(const Words& words, Farewell& farewell);  // the exit code
 };
 
 // Ended well, or not at all.
 template <Status (*run)(const Words& words)>
-Result<int> Plainly(const Words& words) {
+Result<int> Plainly(const Words& words, Farewell&) {
   HEDDLE_RETURN_IF_ERROR(run(words));
   return 0;
 }
+Result<int> Share(const Words& words, Farewell&) { return ShareCommand(words); }
 
 constexpr Command kCommands[] = {{"verify", Plainly<VerifyCommand>},
                                  {"run", RunCommand},
                                  {"profile", Plainly<ProfileCommand>},
-                                 {"share", ShareCommand},
+                                 {"share", Share},
                                  {"race", Plainly<RaceCommand>}};
 
-Result<int> Dispatch(const Words& words) {
+Result<int> Dispatch(const Words& words, Farewell& farewell) {
   HEDDLE_RETURN_IF_ERROR(PrepareOutput());
   for (const Command& command : kCommands) {
     if (!words.empty() && words[0] == command.name) {
-      return command.run(Words(words.begin() + 1, words.end()));
+      return command.run(Words(words.begin() + 1, words.end()), farewell);
     }
   }
   return Usage("heddle starts this program: see heddle --help");
@@ -56,12 +57,17 @@ int Fail(const Error& error, bool as_json) {
 int Main(int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
-  try {
-    const Result<int> code = Dispatch(words);
-    return code.ok() ? code.value() : Fail(code.error(), as_json);
-  } catch (const std::exception& error) {
-    return Fail({ErrorKind::kInternal, "heddle-worker", error.what(), ""}, as_json);
-  }
+  Farewell farewell = [] {};
+  const Result<int> ended = [&]() -> Result<int> {
+    try {
+      return Dispatch(words, farewell);
+    } catch (const std::exception& error) {
+      return Error{ErrorKind::kInternal, "heddle-worker", error.what(), ""};
+    }
+  }();
+  const int code = ended.ok() ? ended.value() : Fail(ended.error(), as_json);
+  farewell();
+  return code;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/json_field.h"
 #include "run/data/data_source.h"
 #include "run/launched_rank.h"
+#include "run/rank_attendance.h"
 #include "run/resumed_run.h"
 #include "run/torch/tensor_memory.h"
 #include "run/torch/train.h"
@@ -33,15 +34,20 @@ struct Request {
   Names changes;  // against the run that is resumed
 };
 
-Result<Request> ReadRequest(const JsonField& json) {
-  Request request;
-  HEDDLE_ASSIGN(const RunConfig asked, RunConfigFromJson(json));
-  if (json.Has("given")) {
-    HEDDLE_ASSIGN(const JsonField given, json.Array("given"));
-    for (size_t k = 0; k < given.size(); ++k) {
-      HEDDLE_ASSIGN(request.given.emplace_back(), given.Element(k).AsString());
-    }
+Result<Names> ReadGiven(const JsonField& json) {
+  Names names;
+  if (!json.Has("given")) return names;
+  HEDDLE_ASSIGN(const JsonField given, json.Array("given"));
+  for (size_t k = 0; k < given.size(); ++k) {
+    HEDDLE_ASSIGN(names.emplace_back(), given.Element(k).AsString());
   }
+  return names;
+}
+
+// Reads the run that is resumed, and the data.
+Result<Request> MakeRequest(const RunConfig& asked, const Names& given) {
+  Request request;
+  request.given = given;
   if (!asked.resume.empty()) {
     HEDDLE_ASSIGN(ResumedRun resumed, ResumeRun(asked, request.given));
     request.config = std::move(resumed.config);
@@ -88,42 +94,46 @@ Result<int> RunOnThreadsHere(Training training, const LoadedPlan& loaded, RunFro
 }
 
 // One device whose computes are paced; the launcher's processes and links are the cluster.
-Result<int> RunPacedRank(Training training, const LoadedPlan& loaded, const LaunchedRank& launched,
+Result<int> RunPacedRank(Training training, const LoadedPlan& loaded, RankAttendance& attendance,
                          RunFront& front) {
   HEDDLE_ASSIGN(const DType dtype, TrainedType(loaded.plan, training.config));
   HEDDLE_ASSIGN(const std::unique_ptr<Emulation> emulation,
                 EmulateDevices(loaded, training.program, dtype));
   training.emulation = emulation.get();
-  return RunLaunched(training, loaded, launched, front);
+  return RunLaunched(training, loaded, attendance, front);
 }
 
-}  // namespace
+// What a launcher has started comes to the meeting at once, whatever it reads first. Null: none
+// has.
+Result<std::shared_ptr<RankAttendance>> Attend(const RunConfig& asked, const Names& given) {
+  const RunConfig config = MeetingConfig(asked, given);
+  if (config.threads) return std::shared_ptr<RankAttendance>();
+  HEDDLE_ASSIGN(const std::optional<LaunchedRank> launched,
+                FindLaunchedRank([](const char* name) { return std::getenv(name); }, config.port));
+  // Inside a launcher's shell an emulation is by itself.
+  if (!launched || (config.emulate && launched->ranks == 1)) {
+    return std::shared_ptr<RankAttendance>();
+  }
+  return AttendMeeting(config, *launched);
+}
 
-Result<int> RunCommand(const Words& words) {
-  if (words.empty()) return Usage("no configuration given");
-  HEDDLE_ASSIGN(const Json json, ParseJson(words[0], "run configuration"));
-  HEDDLE_ASSIGN(const Request request, ReadRequest(JsonField(json, "run configuration")));
+// `attendance` is null where heddle itself starts the devices.
+Result<int> RunAsked(const RunConfig& asked, const Names& given, bool as_json,
+                     RankAttendance* attendance) {
+  HEDDLE_ASSIGN(const Request request, MakeRequest(asked, given));
   const RunConfig& config = request.config;
-  const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
   HEDDLE_ASSIGN(const PlanAndProfile both, LoadPlanAndProfile(request.plan, config.profile));
   InstallTensorMemory();
   const Plan& plan = both.loaded.plan;
   HEDDLE_RETURN_IF_ERROR(CheckProfile(request, plan));
-  std::optional<LaunchedRank> launched;
-  if (!config.threads) {
-    HEDDLE_ASSIGN(launched, FindLaunchedRank([](const char* name) { return std::getenv(name); },
-                                             config.port));
-  }
-  if (!launched) HEDDLE_RETURN_IF_ERROR(CheckMeeting(request));
-  // Inside a launcher's shell an emulation is by itself.
-  if (config.emulate && launched && launched->ranks == 1) launched.reset();
-  if (!launched || launched->rank == 0) {
+  if (attendance == nullptr) HEDDLE_RETURN_IF_ERROR(CheckMeeting(request));
+  if (attendance == nullptr || attendance->launched().rank == 0) {
     for (const std::string& change : request.changes) Say("{}\n", change);
   }
   RunFront front(plan, as_json);
   if (config.emulate && IsProfileSpec(plan.request.model)) {
-    if (launched) {
-      return Error{ErrorKind::kUsage, launched->launcher,
+    if (attendance != nullptr) {
+      return Error{ErrorKind::kUsage, attendance->launched().launcher,
                    fmt::format("{} is a profile: it has no messages to send", plan.request.model),
                    "emulate it in one process"};
     }
@@ -131,14 +141,42 @@ Result<int> RunCommand(const Words& words) {
     return front.Conclude(RunProfiled(both.loaded, config, request.given, front.listener()));
   }
   HEDDLE_ASSIGN(Training training, PrepareTraining(plan, both.loaded.planning->graph, config));
-  if (launched && config.emulate)
-    return RunPacedRank(std::move(training), both.loaded, *launched, front);
+  if (attendance != nullptr && config.emulate) {
+    return RunPacedRank(std::move(training), both.loaded, *attendance, front);
+  }
   if (config.threads || config.emulate) {
     return RunOnThreadsHere(std::move(training), both.loaded, front);
   }
-  if (launched) return RunLaunched(training, both.loaded, *launched, front);
+  if (attendance != nullptr) return RunLaunched(training, both.loaded, *attendance, front);
   if (config.elastic) return RunElastic(both, config, as_json);
   return RunInProcesses(training, both.loaded, front);
+}
+
+// The same, with what goes wrong without an error of ours as one.
+Result<int> RunOrSayWhyNot(const RunConfig& asked, const Names& given, bool as_json,
+                           RankAttendance* attendance) {
+  try {
+    return RunAsked(asked, given, as_json, attendance);
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::kInternal, "heddle-worker", error.what(), ""};
+  }
+}
+
+}  // namespace
+
+Result<int> RunCommand(const Words& words, Farewell& farewell) {
+  if (words.empty()) return Usage("no configuration given");
+  HEDDLE_ASSIGN(const Json json, ParseJson(words[0], "run configuration"));
+  const JsonField field(json, "run configuration");
+  HEDDLE_ASSIGN(const RunConfig asked, RunConfigFromJson(field));
+  HEDDLE_ASSIGN(const Names given, ReadGiven(field));
+  const bool as_json = std::find(words.begin(), words.end(), "--json") != words.end();
+  HEDDLE_ASSIGN(const std::shared_ptr<RankAttendance> attendance, Attend(asked, given));
+  const Result<int> code = RunOrSayWhyNot(asked, given, as_json, attendance.get());
+  if (attendance != nullptr && !code.ok()) {
+    farewell = [attendance, error = code.error()] { attendance->Leave(error); };
+  }
+  return code;
 }
 
 }  // namespace heddle

@@ -18,7 +18,7 @@
 #include "run/meet/store_server.h"
 #include "run/peer_watch.h"
 #include "run/processes.h"
-#include "run/rank_meeting.h"
+#include "run/rank_attendance.h"
 #include "run/run_files.h"
 #include "run/run_identity.h"
 #include "run/torch/c10d_communicator.h"
@@ -168,21 +168,6 @@ Result<LoadedPlan> PlanWithout(const LoadedPlan& loaded, const std::string& devi
   return smaller;
 }
 
-Result<RankMeeting> Meet(const RunConfig& config, const LaunchedRank& launched) {
-  MeetingOptions options;
-  options.environment = [](const char* name) { return std::getenv(name); };
-  options.secret_file = config.secret_file;
-  options.interface = config.interface;
-  options.meet_within = Milliseconds(config.meet_within);
-  options.note = [](const std::string& line) { Say("{}\n", line); };
-  HEDDLE_ASSIGN(RankMeeting meeting, RankMeeting::Open(launched, options));
-  if (launched.rank == 0) {
-    Say("{}: {} processes meet at {}, this host is {} to them\n", launched.launcher, launched.ranks,
-        meeting.place().ToString(), meeting.interface_address());
-  }
-  return meeting;
-}
-
 // How this rank watches the others. What is given must outlive it.
 PeerWatchOptions WatchOf(const LaunchedRank& launched, const RunConfig& config,
                          const Places& places, const std::string& directory) {
@@ -213,8 +198,26 @@ PeerWatchOptions WatchOf(const LaunchedRank& launched, const RunConfig& config,
 
 }  // namespace
 
+Result<std::shared_ptr<RankAttendance>> AttendMeeting(const RunConfig& config,
+                                                      const LaunchedRank& launched) {
+  MeetingOptions options;
+  options.environment = [](const char* name) { return std::getenv(name); };
+  options.secret_file = config.secret_file;
+  options.interface = config.interface;
+  options.meet_within = Milliseconds(config.meet_within);
+  options.note = [](const std::string& line) { Say("{}\n", line); };
+  HEDDLE_ASSIGN(std::shared_ptr<RankAttendance> attendance,
+                RankAttendance::Begin(launched, options));
+  if (launched.rank == 0) {
+    Say("{}: {} processes meet at {}, this host is {} to them\n", launched.launcher, launched.ranks,
+        attendance->meeting().place().ToString(), attendance->meeting().interface_address());
+  }
+  return attendance;
+}
+
 Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
-                        const LaunchedRank& launched, RunFront& front) {
+                        RankAttendance& attendance, RunFront& front) {
+  const LaunchedRank& launched = attendance.launched();
   const auto devices = static_cast<int32_t>(training.program.devices.size());
   if (launched.ranks != devices) {
     return BadInput(
@@ -230,37 +233,34 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   }
   HEDDLE_ASSIGN(const Places places, Places::Make(training.program, loaded));
   EndOnInterrupts();
-  HEDDLE_ASSIGN(const RankMeeting meeting, Meet(training.config, launched));
-  const std::chrono::milliseconds meet_within = Milliseconds(training.config.meet_within);
-  C10dOptions options;
-  options.interface_address = meeting.interface_address();
-  HEDDLE_ASSIGN(options.store, meeting.Connect());
+  HEDDLE_ASSIGN(const std::shared_ptr<StoreClient> store, attendance.Store());
   HEDDLE_ASSIGN(const DType dtype, TrainedType(*training.plan, training.config));
   const std::string plan_hash = HashOf(PlanToJson(*training.plan, *training.graph).dump());
   HEDDLE_ASSIGN(const RunIdentity identity, IdentityOf(training.config, plan_hash, dtype));
   const auto name = [&](int32_t rank) { return places.Name(rank); };
-  HEDDLE_RETURN_IF_ERROR(
-      AgreeOnIdentity(*options.store, launched.rank, launched.ranks, identity, name, meet_within));
+  HEDDLE_RETURN_IF_ERROR(AgreeOnIdentity(*store, launched.rank, launched.ranks, identity, name,
+                                         Milliseconds(training.config.meet_within)));
+  C10dOptions options;
+  options.interface_address = attendance.meeting().interface_address();
+  HEDDLE_ASSIGN(options.store, attendance.meeting().Connect());
   std::string directory = training.config.directory;
   front.OnOpened([&](const std::string& path) { directory = path; });
   WorkerProgress progress;
   PeerWatchOptions watch_options = WatchOf(launched, training.config, places, directory);
   watch_options.progress = &progress;
-  HEDDLE_ASSIGN(watch_options.store, meeting.Connect());
-  std::optional<PeerWatch> watch;
+  watch_options.store = store;
+  PeerWatch watch(std::move(watch_options));
+  attendance.HasMet();
   try {
-    const Result<int> code = RunRank(training, launched.rank, options,
-                                     "processes of " + launched.launcher, front, &progress, [&] {
-                                       // Launchers tell all processes at once: the first decides
-                                       // when to stop.
-                                       CatchInterrupts();
-                                       watch.emplace(std::move(watch_options));
-                                     });
-    if (!code.ok() && watch) watch->Leave(code.error());
+    // Launchers tell all processes at once: once they are connected the first decides when to stop.
+    const Result<int> code =
+        RunRank(training, launched.rank, options, "processes of " + launched.launcher, front,
+                &progress, [] { CatchInterrupts(); });
+    if (!code.ok()) watch.Leave(code.error());
     return code;
   } catch (const PeerLost& lost) {
     if (CaughtInterrupt() != 0) return CodeOf(CaughtInterrupt());  // another was asked twice
-    watch->AwaitVerdict();
+    watch.AwaitVerdict();
     return Error{ErrorKind::kRunFailed, places.Name(launched.rank),
                  std::string("lost the others: ") + lost.what(), "the one that failed says why"};
   }

@@ -6,15 +6,20 @@
 #include <string>
 
 #include "run/launched_rank.h"
+#include "run/rank_attendance.h"
 #include "run/torch/train.h"
 #include "worker/commands.h"
 #include "worker/run_front.h"
 
 namespace heddle {
 
+// The first thing a launched rank does (rank_attendance.h).
+Result<std::shared_ptr<RankAttendance>> AttendMeeting(const RunConfig& config,
+                                                      const LaunchedRank& launched);
+
 // Each returns the exit code. `loaded` is where the training's plan came from.
 Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
-                        const LaunchedRank& launched, RunFront& front);
+                        RankAttendance& attendance, RunFront& front);
 Result<int> RunInProcesses(const Training& training, const LoadedPlan& loaded, RunFront& front);
 
 // Trains in processes; whenever a device is lost, goes on without it.

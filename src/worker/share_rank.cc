@@ -82,6 +82,10 @@ Status RunRank(const ShareRun& run, int32_t rank, const Seats& seats, ProcessSlo
   const Result<RunResult> trained = TrainRank(training, rank, shared.communicator(), listener,
                                               "a process each", &slot.progress, hooks);
   if (!trained.ok()) return trained.error();
+  // Asked to stop before its first turn: it has left as well as one that had some.
+  if (trained.value().interrupted && trained.value().steps() == 0) {
+    Board(run.board).Leave(run.number, rank);
+  }
   return WriteFile(run.NotesPath(rank), RankNotesToJson(shared.notes()).dump() + "\n");
 }
 

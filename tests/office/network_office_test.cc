@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "cluster/cluster.h"
 
@@ -192,18 +194,23 @@ TEST_F(NetworkOfficeTest, OnAnEmulatedNetworkWithoutTicketsTheyShareTheirWires) 
   EXPECT_GE(desk_.EndOf(1, 1, 0), time_ + 2 * kMessage);
 }
 
+FlowPost AllReduceOf(int32_t rank) {
+  FlowPost post;
+  post.rank = rank;
+  post.kind = static_cast<int32_t>(CollectiveKind::kAllReduce);
+  post.ends = 3;
+  post.device = {0, 1, 2};
+  post.blocks = 1;
+  post.bytes[0] = 1000;
+  return post;
+}
+
 TEST_F(NetworkOfficeTest, CollectivesOfAGroupGoOneAfterTheOther) {
   NetworkOffice office = Office({true, 0});
   for (int64_t number = 0; number < 2; ++number) {
     for (int32_t rank = 0; rank < 3; ++rank) {
-      FlowPost post;
-      post.rank = rank;
+      FlowPost post = AllReduceOf(rank);
       post.number = number;
-      post.kind = static_cast<int32_t>(CollectiveKind::kAllReduce);
-      post.ends = 3;
-      post.device = {0, 1, 2};
-      post.blocks = 1;
-      post.bytes[0] = 1000;
       desk_.Post(post);
     }
   }
@@ -213,6 +220,127 @@ TEST_F(NetworkOfficeTest, CollectivesOfAGroupGoOneAfterTheOther) {
   for (int32_t rank = 0; rank < 3; ++rank) Perform(0, rank, 0);
   office.Work(0);
   EXPECT_TRUE(Granted(0, 2, 1));
+}
+
+// --- Posts that no sound rank makes
+
+TEST_F(NetworkOfficeTest, AJobThatPostsNonsenseIsStruckAndTheOthersGoOn) {
+  struct {
+    std::function<void(FlowPost&)> change;
+    std::string what;
+  } const kCases[] = {
+      {[](FlowPost& post) { post.rank = -1; }, "rank"},
+      {[](FlowPost& post) { post.rank = 3; }, "rank"},
+      {[](FlowPost& post) { post.number = -1; }, "number"},
+      {[](FlowPost& post) { post.time = INT64_MAX; }, "time"},
+      {[](FlowPost& post) { post.time = INT64_MIN; }, "time"},
+      {[](FlowPost& post) { post.performed = 2; }, "kind"},
+      {[](FlowPost& post) { post.kind = 99; }, "kind"},
+      {[](FlowPost& post) { post.kind = -2; }, "kind"},
+      {[](FlowPost& post) { post.algorithm = 77; }, "algorithm"},
+      {[](FlowPost& post) { post.channel = -5; }, "channel"},
+      {[](FlowPost& post) { post.ends = 1 << 20; }, "ends"},
+      {[](FlowPost& post) { post.ends = 0; }, "ends"},
+      {[](FlowPost& post) { post.kind = -1; }, "ends"},  // a message of three
+      {[](FlowPost& post) { post.device[1] = 3; }, "device"},
+      {[](FlowPost& post) { post.device[2] = -1; }, "device"},
+      {[](FlowPost& post) { post.device[2] = 0; }, "device twice"},
+      {[](FlowPost& post) { post.blocks = kMostSharedDevices + 1; }, "blocks"},
+      {[](FlowPost& post) { post.bytes[0] = -1; }, "bytes"},
+      {[](FlowPost& post) { post.bytes[0] = INT64_MAX; }, "bytes"},
+  };
+  for (const auto& one : kCases) {
+    const int32_t odd = board_.AddJob({.name = "odd", .devices = {0, 1, 2}}).value();
+    board_.Activate(std::vector<int32_t>{odd});
+    NetworkOffice office = Office({true, 0});
+    FlowPost post = AllReduceOf(0);
+    post.job = odd;
+    one.change(post);
+    office.Hear(post);
+    EXPECT_EQ(board_.state(odd), JobState::kDead) << one.what;
+    EXPECT_EQ(board_.why(odd), "asked the network for nonsense: " + one.what);
+    EXPECT_EQ(board_.state(0), JobState::kRunning);
+    PostBoth(0, 0, 0, 1);
+    office.Work(0);
+    EXPECT_TRUE(Granted(0, 0));
+    desk_ = FlowDesk::Create().value();
+  }
+}
+
+TEST_F(NetworkOfficeTest, PostsOfNobodysAreOverheard) {
+  NetworkOffice office = Office({true, 0});
+  for (const int32_t job : {-1, 17, kMostJobs, INT32_MAX}) {
+    FlowPost post = AllReduceOf(0);
+    post.job = job;
+    office.Hear(post);
+  }
+  EXPECT_EQ(board_.CountRunning(), 2);
+}
+
+TEST_F(NetworkOfficeTest, EndsThatDoNotFitTogetherAreNonsense) {
+  struct {
+    std::function<void(FlowPost&)> change;
+    std::string what;
+  } const kCases[] = {
+      {[](FlowPost& post) { post.kind = static_cast<int32_t>(CollectiveKind::kBroadcast); },
+       "kinds that differ"},
+      {[](FlowPost& post) {
+         post.device = {2, 1, 0};
+       },
+       "ends that differ"},
+      {[](FlowPost& post) { post.ends = 2; }, "ends that differ"},
+      {[](FlowPost& post) { post.blocks = 2; }, "blocks"},
+  };
+  for (const auto& one : kCases) {
+    const int32_t odd = board_.AddJob({.name = "odd", .devices = {0, 1, 2}}).value();
+    board_.Activate(std::vector<int32_t>{odd});
+    NetworkOffice office = Office({true, 0});
+    for (int32_t rank = 0; rank < 3; ++rank) {
+      FlowPost post = AllReduceOf(rank);
+      post.job = odd;
+      if (rank == 2) one.change(post);
+      office.Hear(post);
+    }
+    EXPECT_EQ(board_.why(odd), "asked the network for nonsense: " + one.what);
+  }
+}
+
+// An end that says it is done twice is not both ends, and nothing is done before it moves.
+TEST_F(NetworkOfficeTest, OneEndIsNotTwo) {
+  NetworkOffice office = Office({true, 0});
+  PostBoth(0, 0, 0, 1);
+  PostBoth(1, 0, 1, 2);
+  office.Work(0);
+  ASSERT_TRUE(Granted(0, 0));
+  Perform(0, 0, 0);
+  Perform(0, 0, 0);
+  Perform(1, 1, 0);
+  Perform(1, 2, 0);
+  office.Work(0);
+  EXPECT_FALSE(Granted(1, 2));
+  Perform(0, 1, 0);
+  office.Work(0);
+  EXPECT_TRUE(Granted(1, 2));
+}
+
+TEST_F(NetworkOfficeTest, OnAnEmulatedNetworkNobodySaysWhenItIsDone) {
+  NetworkOffice office = Office({true, kDilation});
+  PostBoth(0, 0, 0, 1);
+  Perform(0, 0, 0);
+  Perform(0, 1, 0);
+  while (desk_.EndOf(0, 1, 0) == 0) office.Work(BoardNow() + 1'000'000);
+  EXPECT_GE(desk_.EndOf(0, 1, 0), time_ + kMessage - kRounding);
+}
+
+TEST_F(NetworkOfficeTest, NobodyHasMoreUnderWayThanThereIsRoomFor) {
+  NetworkOffice office = Office({true, 0});
+  for (size_t number = 0; number <= FlowDesk::kInFlight; ++number) {
+    EXPECT_EQ(board_.state(0), JobState::kRunning);
+    FlowPost post = AllReduceOf(0);
+    post.number = static_cast<int64_t>(number);
+    office.Hear(post);
+  }
+  EXPECT_EQ(board_.state(0), JobState::kDead);
 }
 
 TEST_F(NetworkOfficeTest, ItsProcessEndsWithIt) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "run/peer_watch.h"
+#include "run/departure.h"
 #include "run/told_error.h"
 #include "run/worker.h"
 

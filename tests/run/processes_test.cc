@@ -114,6 +114,18 @@ TEST(ProcessesTest, AnErrorKeepsItsKindAndWords) {
   EXPECT_EQ(status.error().hint, "give another");
 }
 
+TEST(ProcessesTest, AnErrorOfOneAloneNamesIt) {
+  const Status status = RunProcesses(
+      3,
+      [](int32_t rank, ProcessSlot&) -> Status {
+        return rank == 1 ? Status(BadInput("data.txt", "is empty")) : Forever();
+      },
+      Watch());
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kBadInput);
+  EXPECT_EQ(status.error().what, "is empty, at device 1");
+}
+
 // Also one that failed in the middle, when it says what it is about.
 TEST(ProcessesTest, AFailureWithAPlaceKeepsItsWords) {
   const Status status = RunProcesses(

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "base/json_field.h"
+#include "run/departure.h"
 #include "run/meet/store_server.h"
 
 namespace heddle {
@@ -111,6 +113,39 @@ TEST(RunIdentityTest, AllAgreeOrAllKnowWhoDiffers) {
 TEST(RunIdentityTest, WhoDoesNotComeIsNamed) {
   EXPECT_THAT(Agree({Identity({}), Identity({})}, 3),
               testing::Each(HasSubstr("device 2: did not come within 0.05 s")));
+}
+
+// Who has left will not come: the others need not wait for it.
+TEST(RunIdentityTest, WhoHasLeftIsNamedAtOnce) {
+  struct {
+    std::optional<Error> why;
+    std::string said;
+  } const kCases[] = {
+      {BadInput("plan.json", "is missing"), "device 2: left before the meeting: plan.json: is "},
+      {std::nullopt, "device 2: is gone: it ended or was killed before the meeting"},
+  };
+  for (const auto& one : kCases) {
+    const Seats seats = Seats::Make(3).value();
+    const auto server = StoreServer::Start(seats).value();
+    {
+      const auto leaves = seats.Take(2, std::chrono::hours(1)).value();
+      ASSERT_TRUE(leaves->SetWill(kLeft, PrintDeparture({2})).ok());
+      if (one.why) {
+        ASSERT_TRUE(leaves->CompareSet(kLeft, "", PrintDeparture({2, one.why})).ok());
+      }
+    }
+    const auto agree = [&](int32_t rank) {
+      const auto store = seats.Take(rank, std::chrono::hours(1)).value();
+      return AgreeOnIdentity(
+                 *store, rank, 3, Identity({}),
+                 [](int32_t r) { return "device " + std::to_string(r); }, std::chrono::hours(1))
+          .error()
+          .ToString();
+    };
+    auto other = std::async(std::launch::async, [&] { return agree(1); });
+    EXPECT_THAT(agree(0), HasSubstr(one.said));
+    EXPECT_THAT(other.get(), HasSubstr(one.said));
+  }
 }
 
 }  // namespace

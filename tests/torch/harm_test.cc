@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,8 @@
 #include "base/json_field.h"
 #include "cli/run_heddle.h"
 #include "run/meet/meeting_place.h"
+#include "run/meet/store_client.h"
+#include "run/rank_attendance.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
 #include "support/background.h"
@@ -62,15 +65,36 @@ class HarmTest : public testing::Test {
 
   static int Port() { return 12000 + getpid() % 1000 * 20 + 7; }
 
-  // Four ranks as a launcher would start them, each with flags of its own.
+  // One of four ranks, as a launcher would start it.
+  std::unique_ptr<Background> Rank(int rank, const std::string& plan, const std::string& flags,
+                                   const std::string& environment = "") {
+    logs_.push_back(std::make_unique<ScratchFolder>());
+    return std::make_unique<Background>(
+        "run " + plan + " --dir " + run_ + " " + flags, *logs_.back(),
+        "WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(Port()) +
+            " RANK=" + std::to_string(rank) + " " + environment);
+  }
+  // All of them, each with flags of its own.
   void Launch(const std::vector<std::string>& flags, const std::string& environment = "") {
     for (int rank = 0; rank < kRanks; ++rank) {
-      logs_.push_back(std::make_unique<ScratchFolder>());
-      ranks_.push_back(std::make_unique<Background>(
-          "run " + plan_ + " --dir " + run_ + " " + flags[static_cast<size_t>(rank)], *logs_.back(),
-          "WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(Port()) +
-              " RANK=" + std::to_string(rank) + " " + environment));
+      ranks_.push_back(Rank(rank, plan_, flags[static_cast<size_t>(rank)], environment));
     }
+  }
+  // One of them gets a plan that it waits for, the others what they need. Returns when the one is
+  // known to the store, and so may be missed.
+  std::string LaunchWithOneThatWaits(int waits) {
+    const std::string pipe = folder_ / "pipe";
+    EXPECT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      ranks_.push_back(Rank(rank, rank == waits ? pipe : plan_, "--steps 3 --meet-within 900"));
+    }
+    const auto store = StoreClient::Connect(PlaceOnThisHost(static_cast<uint16_t>(Port())).value(),
+                                            Secret::Of(""), std::chrono::hours(1));
+    EXPECT_TRUE(store.ok());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_TRUE(store.value()->Wait({HereKey(rank)}, std::chrono::hours(1)).value());
+    }
+    return pipe;
   }
   void Launch(const std::string& flags, const std::string& environment = "") {
     Launch(std::vector<std::string>(kRanks, flags), environment);
@@ -280,6 +304,49 @@ TEST_F(HarmTest, OneThatFailsAfterTheyMetIsNamedByTheFirst) {
   Launch(flags);
   EXPECT_THAT(Codes(), testing::ElementsAre(5, 5, 5, 4)) << Said();
   EXPECT_THAT(ranks_[0]->err(), AllOf(HasSubstr("device 3 ("), HasSubstr("it is truncated")));
+}
+
+// --- Before they have met
+
+TEST_F(HarmTest, OneThatFailsBeforeTheMeetingIsNamedWithItsReason) {
+  const std::string pipe = LaunchWithOneThatWaits(2);
+  std::ofstream(pipe) << "{}";
+  EXPECT_THAT(Codes(), testing::ElementsAre(5, 5, 4, 5)) << Said();
+  const std::string reason = "schema: missing";
+  EXPECT_THAT(ranks_[2]->err(), HasSubstr(reason));
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_THAT(ranks_[static_cast<size_t>(rank)]->err(),
+                AllOf(HasSubstr("device 2 (b:0): left before the meeting: "), HasSubstr(pipe),
+                      HasSubstr(reason)));
+  }
+}
+
+TEST_F(HarmTest, OneThatIsKilledBeforeTheMeetingIsNamed) {
+  LaunchWithOneThatWaits(2);
+  ranks_[2]->Signal(SIGKILL);
+  EXPECT_THAT(Codes(), testing::ElementsAre(5, 5, -1, 5)) << Said();
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_THAT(ranks_[static_cast<size_t>(rank)]->err(),
+                HasSubstr("device 2 (b:0): is gone: it ended or was killed before the meeting"));
+  }
+}
+
+// The store goes with it.
+TEST_F(HarmTest, SoIsTheFirst) {
+  const std::string pipe = LaunchWithOneThatWaits(0);
+  std::ofstream(pipe) << "{}";
+  EXPECT_THAT(Codes(), testing::ElementsAre(4, 5, 5, 5)) << Said();
+  for (const int rank : {1, 2, 3}) {
+    EXPECT_THAT(ranks_[static_cast<size_t>(rank)]->err(), HasSubstr("device 0 (a:0): "));
+  }
+}
+
+// Nobody has a plan: each says so by itself, and nobody waits for anybody.
+TEST_F(HarmTest, WhatAllLackEachSays) {
+  plan_ = folder_ / "nowhere.json";
+  Launch("--steps 3 --meet-within 900");
+  EXPECT_THAT(Codes(), Each(4)) << Said();
+  for (const auto& rank : ranks_) EXPECT_THAT(rank->err(), HasSubstr("nowhere.json"));
 }
 
 }  // namespace

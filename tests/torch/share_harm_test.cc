@@ -108,9 +108,14 @@ TEST_P(ShareSignals, EveryJobSavesAndCanBeGoneOnWith) {
   ASSERT_TRUE(AwaitTraining(share, "a") && AwaitTraining(share, "b")) << share.err();
   share.Signal(signal);
   EXPECT_EQ(share.Wait(), code) << share.err();
-  for (const char* job : {"a", "b"}) {
+  EXPECT_THAT(share.err(), testing::Not(HasSubstr("failed")));
+  for (const std::string job : {"a", "b"}) {
     const std::string run = directory_ + "/shared/" + job;
     const auto checkpoints = ListCheckpoints(run);
+    if (checkpoints.empty()) {  // told before its first step, on a busy machine
+      EXPECT_THAT(share.err(), HasSubstr(job + ": nothing was saved"));
+      continue;
+    }
     ASSERT_EQ(checkpoints.size(), 1U) << job << share.err();
     EXPECT_THAT(share.err(), HasSubstr("on by heddle run --resume " + run));
     const int64_t step = LoadCheckpoint(checkpoints[0]).value().info.step;

@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 namespace heddle {
@@ -60,9 +61,48 @@ bool IsNamed(const Descriptor& file, const std::string& path) {
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
+std::string FolderOf(const MeetingPlace& place) {
+  return std::filesystem::path(place.socket).parent_path();
+}
+
+// While this lives nobody else claims a name in the folder, or clears it up.
+class FolderHeld {
+ public:
+  explicit FolderHeld(const std::string& folder)
+      : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (folder_.valid() && flock(folder_.get(), LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+
+ private:
+  Descriptor folder_;
+};
+
+// "29400.lock", and nothing else.
+bool IsLockName(const std::string& name) {
+  const std::string number = name.substr(0, name.find('.'));
+  return name == number + ".lock" && !number.empty() && number.size() <= 5 &&
+         number.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// Processes that were killed have left their files behind, and nobody else would ever remove them.
+// REQUIRES: the folder is held; so nobody meets a lock that is held only to be removed.
+void ClearUp(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!IsLockName(entry.path().filename())) continue;
+    const std::string lock = entry.path();
+    const Descriptor file(open(lock.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file.valid() || flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;  // somebody lives
+    if (!IsNamed(file, lock)) continue;
+    unlink(lock.substr(0, lock.size() - std::strlen(".lock")).c_str());
+    unlink(lock.c_str());
+  }
+}
+
 Result<Listener> ListenHere(const MeetingPlace& place) {
   Listener listener;
   listener.place = place;
+  const FolderHeld held(FolderOf(place));
   // A killed process leaves the files behind, but not the lock.
   const std::string lock = LockOf(place);
   do {
@@ -84,7 +124,10 @@ Result<Listener> ListenHere(const MeetingPlace& place) {
                             sizeof address) == 0 &&
                        chmod(place.socket.c_str(), 0600) == 0 &&
                        listen(listener.socket.get(), kBacklog) == 0;
-  if (listens) return listener;
+  if (listens) {
+    ClearUp(FolderOf(place));
+    return listener;
+  }
   return Failed(place.ToString(), std::string("cannot be listened on: ") + std::strerror(errno),
                 "choose another number with --port");
 }

@@ -43,8 +43,8 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Over(Descriptor socket, const 
 }
 
 Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const MeetingPlace& place,
-                                                          const Secret& secret,
-                                                          Milliseconds limit) {
+                                                          const Secret& secret, Milliseconds limit,
+                                                          const std::atomic<bool>* enough) {
   constexpr Milliseconds kPause{50}, kPatience{5000};
   const Clock::time_point deadline = After(limit);
   while (true) {
@@ -60,7 +60,8 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const MeetingPlace& pl
         return Error{ErrorKind::kBadInput, place.ToString(), why,
                      "give all processes the same secret"};
     }
-    if (Left(deadline) == Milliseconds(0)) return Lost(why);
+    const bool gives_up = enough != nullptr && *enough;
+    if (gives_up || Left(deadline) == Milliseconds(0)) return Lost(why);
     std::this_thread::sleep_for(std::min(Left(deadline), kPause));
   }
 }

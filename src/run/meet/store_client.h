@@ -6,6 +6,7 @@
 //   HEDDLE_ASSIGN(const std::string value, store->Get("beat0", 5s));
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -27,9 +28,10 @@ class StoreClient {
   using Milliseconds = std::chrono::milliseconds;
 
   // Tries until somebody is there who knows the secret, for as long as `limit`. One who knows
-  // another is an error at once.
+  // another is an error at once. It also ends once `enough` is true.
   static Result<std::unique_ptr<StoreClient>> Connect(const MeetingPlace& place,
-                                                      const Secret& secret, Milliseconds limit);
+                                                      const Secret& secret, Milliseconds limit,
+                                                      const std::atomic<bool>* enough = nullptr);
   // Over a socket that is connected.
   static Result<std::unique_ptr<StoreClient>> Over(Descriptor socket, const Secret& secret,
                                                    Milliseconds limit);

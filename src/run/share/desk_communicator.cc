@@ -194,7 +194,7 @@ void DeskCommunicator::Finish(const Started& item) {
   } else {
     FlowPost post = Prepare();
     post.number = item.number;
-    post.performed = true;
+    post.performed = 1;
     seat_.desk->desk.Post(post);
   }
   item.moved->Finish(std::move(error));

@@ -18,8 +18,6 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kInFlight = 4096;  // communications of one rank
-
 static_assert(sizeof(FlowPost) <= PIPE_BUF, "posts must not mix");
 static_assert(std::is_trivially_copyable_v<FlowPost>);
 
@@ -73,7 +71,7 @@ FlowDesk::RankPart& FlowDesk::part(int32_t job, int32_t rank) const {
 }
 
 void FlowDesk::Post(const FlowPost& post) const {
-  if (!post.performed) {
+  if (post.performed == 0) {
     part(post.job, post.rank).ends[static_cast<size_t>(post.number) % kInFlight] = 0;
   }
   ssize_t written = -1;

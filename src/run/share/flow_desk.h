@@ -26,13 +26,14 @@
 
 namespace heddle {
 
-// One end of a communication. Plain bytes: it goes through a pipe in one piece.
+// One end of a communication. Plain bytes, of which any are one: it goes through a pipe, in one
+// piece, and who reads it there looks at it before he believes it (office/post_check.h).
 struct FlowPost {
   int32_t job = 0, rank = 0;
-  int64_t number = 0;      // of this rank's communications
-  int64_t time = 0;        // nanoseconds of the board's clock
-  bool performed = false;  // not a new one: this end is done with it
-  int32_t kind = -1;       // of collective, or -1: a message
+  int64_t number = 0;     // of this rank's communications
+  int64_t time = 0;       // nanoseconds of the board's clock
+  uint8_t performed = 0;  // 1: not a new one, this end is done with it
+  int32_t kind = -1;      // of collective, or -1: a message
   int32_t algorithm = 0;
   int32_t channel = 0;  // tag, or number of the group
   int32_t ends = 0;
@@ -66,6 +67,9 @@ class FlowDesk {
   // --- Of who looks after the office ------------------------------------------------------------
 
   int64_t beats() const;
+
+  // Communications of one rank that may be under way.
+  static constexpr size_t kInFlight = 4096;
 
  private:
   struct Memory;

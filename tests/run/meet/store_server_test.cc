@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -235,9 +236,32 @@ TEST(MeetingPlaceTest, OnThisHostThereIsNoPort) {
     raise(SIGKILL);
   }
   waitpid(killed, nullptr, 0);
-  EXPECT_TRUE(std::filesystem::exists(place.socket));
   EXPECT_TRUE(Listen(place).ok());
   EXPECT_FALSE(std::filesystem::exists(place.socket + ".lock"));
+}
+
+// Whoever listens next, at whatever number, removes it, and nothing of those who live.
+TEST(MeetingPlaceTest, WhatTheKilledLeftIsClearedUp) {
+  const auto number = static_cast<uint16_t>(getpid() % 20000 * 3 + 1);
+  const MeetingPlace lives = PlaceOnThisHost(number).value();
+  const MeetingPlace dies = PlaceOnThisHost(static_cast<uint16_t>(number + 1)).value();
+  const MeetingPlace comes = PlaceOnThisHost(static_cast<uint16_t>(number + 2)).value();
+  const auto living = Listen(lives);
+  ASSERT_TRUE(living.ok());
+  const std::string other = std::filesystem::path(lives.socket).parent_path() / "notes.lock";
+  std::ofstream(other) << "mine";
+  const pid_t killed = fork();
+  if (killed == 0) {
+    const auto listener = Listen(dies);
+    raise(SIGKILL);
+  }
+  waitpid(killed, nullptr, 0);
+  EXPECT_TRUE(Listen(comes).ok());
+  EXPECT_FALSE(std::filesystem::exists(dies.socket));
+  EXPECT_FALSE(std::filesystem::exists(dies.socket + ".lock"));
+  EXPECT_TRUE(std::filesystem::exists(lives.socket));
+  EXPECT_TRUE(std::filesystem::exists(lives.socket + ".lock"));
+  EXPECT_TRUE(std::filesystem::remove(other));
 }
 
 TEST(MeetingPlaceTest, WhichAddressesAreThisHostItself) {
