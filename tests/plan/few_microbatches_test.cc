@@ -110,7 +110,7 @@ TEST(ScheduleBoundTest, IsTheSimulatedTime) {
   int checked = 0, tight = 0, on_two_axes = 0;
   for (const LinkModel links : {LinkModel::kShared, LinkModel::kExclusive, LinkModel::kChannels}) {
     ForEachProgram(
-        8, 4,
+        links == LinkModel::kShared ? 8 : 3, 4,
         [&](const Planning& planning, const Plan& plan, double, const auto& what) {
           const Planning part = PartOf(planning.options, *planning.cluster, plan.microbatches);
           const SpmdMesh mesh = MeshOf(*planning.cluster, *plan.spmd).value();
@@ -121,7 +121,7 @@ TEST(ScheduleBoundTest, IsTheSimulatedTime) {
               EvaluateQuickly(planning, plan, Seconds{INFINITY}).value().simulation.iteration.value;
           EXPECT_LE(bound, seconds) << what << ", " << NameOf(links);
           ++checked;
-          tight += bound > 0.998 * seconds ? 1 : 0;
+          tight += bound > 0.997 * seconds ? 1 : 0;
           on_two_axes += mesh.flat() ? 0 : 1;
         },
         links);

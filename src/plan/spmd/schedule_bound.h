@@ -1,7 +1,7 @@
 // ScheduleBound: a time that no simulation of an SPMD plan falls below, without a Program.
 //
 // The plan's pieces (spmd_schedule.h) are walked as the simulator walks them (schedule_walk.h), so
-// that the bound is the simulated time, up to rounding on one axis and a thousandth on two.
+// that the bound is the simulated time, up to rounding on one axis and two thousandths on two.
 //
 // StepTimes has a weaker one that takes a fraction of the time: it walks the plan's steps. An op
 // waits for the exchanges whose result it reads and for nothing else, an exchange for its own
