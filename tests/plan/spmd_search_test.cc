@@ -108,6 +108,58 @@ TEST(SpmdSearch, AxesInTurnsComeClose) {
   }
 }
 
+// With the rules of one axis as in `choices`.
+Restriction WithAxis(const SpmdProblem& problem, size_t axis, const std::vector<int>& choices) {
+  Restriction fixed;
+  for (size_t k = 0; k < choices.size(); ++k) {
+    const int rule = problem.choice(static_cast<int>(k), choices[k]).rules[axis];
+    const std::vector<OpChoice>& all = *problem.ops()[k].choices;
+    fixed.choices.emplace_back();
+    for (size_t c = 0; c < all.size(); ++c) {
+      if (all[c].rules[axis] == rule) fixed.choices.back().push_back(static_cast<int>(c));
+    }
+  }
+  return fixed;
+}
+
+// Also where states fall behind each other, each at its own pace, so that nothing ever repeats: two
+// nodes behind a slow link, samples divided between them.
+TEST(SpmdSearch, DepthCostsLittleWhereNothingRepeats) {
+  ClusterNumbers numbers;
+  numbers.devices = 4;
+  numbers.flops = 14e12;
+  numbers.slower = 1.8;
+  numbers.inside = 20e9;
+  numbers.between = 1.25e9;
+  const Cluster cluster = ClusterOf(numbers);
+  const SpmdMesh mesh = NodeMesh(cluster, AllNodes(cluster));
+  std::vector<double> seconds;
+  for (const int layers : {16, 32, 48}) {
+    const Graph graph =
+        BuildModel(fmt::format("bert-base?seq=128&layers={}", layers), {.batch = 256}).value();
+    const OpCost cost(graph, nullptr);
+    SpmdProblem problem(cost, cluster, mesh);
+    std::vector<int> by_samples;
+    for (const SpmdOp& op : problem.ops()) {
+      int first = 0;
+      for (size_t c = 0; first == 0 && c < op.choices->size(); ++c) {
+        if ((*op.choices)[c].rule[0].letter == 'b') first = static_cast<int>(c);
+      }
+      by_samples.push_back(first);
+    }
+    const Restriction outer = WithAxis(problem, 0, by_samples);
+    SpmdChoices found = SearchFolded(problem, {100, kManyStates, &outer});
+    const Restriction inner = WithAxis(problem, 1, found.choices);
+    SweepStatistics statistics;
+    found = SearchFolded(problem, {100, kManyStates, &inner}, &statistics);
+    EXPECT_LT(statistics.layers_swept, 16) << layers;
+    EXPECT_NEAR(found.seconds, problem.SecondsOf(found.choices), 1e-9 * found.seconds);
+    seconds.push_back(found.seconds);
+  }
+  // What is not swept costs no more than what is.
+  EXPECT_LE(seconds[2] - seconds[1], (seconds[1] - seconds[0]) * (1 + 1e-9));
+}
+
 // Layers that are alike are swept a few times only, and the sum is right.
 TEST(SpmdSearch, DepthCostsLittle) {
   std::mt19937 random(7);

@@ -15,24 +15,6 @@ Error Broken(std::string what) {
   return Error{ErrorKind::kInternal, "certified plan", std::move(what), ""};
 }
 
-Result<SpmdMesh> MeshOf(const Cluster& cluster, const SpmdPlan& plan) {
-  SpmdMesh mesh;
-  for (const std::vector<std::string>& row : plan.mesh) {
-    mesh.rows.emplace_back();
-    for (const std::string& name : row) {
-      const auto device = cluster.FindDevice(name);
-      if (!device) return Broken("has a device of another cluster");
-      mesh.rows.back().push_back(*device);
-    }
-  }
-  for (size_t axis = 0; axis < kMeshAxes; ++axis) {
-    for (size_t group = 0; group < kRatioGroups; ++group) {
-      mesh.ratios[axis][group] = plan.ratios[axis][group];
-    }
-  }
-  return mesh;
-}
-
 Result<std::vector<int>> ChoicesOf(const SpmdProblem& problem, const SpmdPlan& plan) {
   std::vector<int> choices(problem.ops().size(), -1);
   for (const SpmdStep& step : plan.steps) {
@@ -60,19 +42,38 @@ std::optional<SpmdPlan> FittingPlan(SpmdProblem& problem, const std::vector<int>
 }
 
 // Passes over the potentials and states take longer the deeper a model is. Whoever asks for A* gets
-// it whole; else the certificate must not take longer than the plan.
+// it whole; else the certificate must not take longer than the plan. The first passes raise the
+// bound most: of BERT with 48 layers on 2 x 4 devices four of nine do 99.8% of it.
 AStarOptions EffortFor(SpmdSearch search, const Graph& graph) {
-  constexpr int64_t kFewOps = 1000, kOpsOfAllPasses = 60'000, kOpsOfAllStates = 4'000'000;
+  constexpr int64_t kFewOps = 1000, kOpsOfAllPasses = 10'000, kOpsOfAllStates = 1'000'000;
   AStarOptions effort;
   const int64_t ops = std::ssize(graph.ops());
   if (search == SpmdSearch::kAStar || ops <= kFewOps) return effort;
-  effort.most_passes = static_cast<int>(std::max<int64_t>(10, kOpsOfAllPasses / ops));
+  effort.most_passes = static_cast<int>(std::max<int64_t>(3, kOpsOfAllPasses / ops));
   effort.most_expanded = kOpsOfAllStates / ops;
   effort.byte_prices = false;
   return effort;
 }
 
 }  // namespace
+
+Result<SpmdMesh> MeshOf(const Cluster& cluster, const SpmdPlan& plan) {
+  SpmdMesh mesh;
+  for (const std::vector<std::string>& row : plan.mesh) {
+    mesh.rows.emplace_back();
+    for (const std::string& name : row) {
+      const auto device = cluster.FindDevice(name);
+      if (!device) return Broken("has a device of another cluster");
+      mesh.rows.back().push_back(*device);
+    }
+  }
+  for (size_t axis = 0; axis < kMeshAxes; ++axis) {
+    for (size_t group = 0; group < kRatioGroups; ++group) {
+      mesh.ratios[axis][group] = plan.ratios[axis][group];
+    }
+  }
+  return mesh;
+}
 
 Result<Certified> Certify(const Planning& planning, const SpmdPlan& plan,
                           const AStarOptions& effort) {

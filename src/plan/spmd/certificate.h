@@ -19,6 +19,9 @@
 
 namespace heddle {
 
+// The mesh of a plan for the cluster.
+Result<SpmdMesh> MeshOf(const Cluster& cluster, const SpmdPlan& plan);
+
 struct Certified {
   SearchCertificate certificate;
   std::optional<SpmdPlan> better;  // costs less, and fits

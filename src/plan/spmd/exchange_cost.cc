@@ -162,4 +162,23 @@ ExchangeCost::Together ExchangeCost::TogetherOf(CollectiveKind kind, Scope scope
   return {};
 }
 
+const std::vector<ExchangeCost::GroupFlow>& ExchangeCost::FlowsOf(CollectiveKind kind, Scope scope,
+                                                                  int from, int to,
+                                                                  CollectiveAlgorithm algorithm) {
+  const auto [found, fresh] = flows_.try_emplace({kind, scope, from, to, algorithm});
+  if (!fresh) return found->second;
+  std::vector<DeviceId> members;
+  for (const Ranks& group : groups(scope)) {
+    members.clear();
+    for (const size_t rank : group) members.push_back(mesh_.device(rank));
+    const std::vector<Bytes> sizes = SizesOf(kind, group, from, to);
+    CommCost alone = network_.Collective({kind, members, sizes, algorithm});
+    for (WireLoad& load : alone.loads) load.bytes /= kReference;
+    found->second.push_back({alone.latency.value,
+                             (alone.seconds - alone.latency).value / kReference,
+                             std::move(alone.loads)});
+  }
+  return found->second;
+}
+
 }  // namespace heddle

@@ -52,6 +52,20 @@ class ExchangeCost {
   Together TogetherOf(CollectiveKind kind, Scope scope, int from, int to,
                       CollectiveAlgorithm algorithm);
 
+  // What a group puts on the network, by itself, for each byte of the whole tensor.
+  struct GroupFlow {
+    double latency = 0;
+    double moving = 0;            // seconds, when nothing else uses the wires
+    std::vector<WireLoad> loads;  // bytes
+  };
+  // One for each group along the scope.
+  const std::vector<GroupFlow>& FlowsOf(CollectiveKind kind, Scope scope, int from, int to,
+                                        CollectiveAlgorithm algorithm);
+  // Numbers of the devices in each group.
+  const std::vector<std::vector<size_t>>& groups(Scope scope) const {
+    return groups_[static_cast<size_t>(scope)];
+  }
+
  private:
   struct Line {
     CollectiveAlgorithm algorithm;
@@ -72,6 +86,8 @@ class ExchangeCost {
   std::map<std::vector<double>, int> ids_;
   std::vector<const std::vector<double>*> shares_;
   std::map<std::tuple<CollectiveKind, Scope, int, int>, std::vector<Line>> lines_;
+  std::map<std::tuple<CollectiveKind, Scope, int, int, CollectiveAlgorithm>, std::vector<GroupFlow>>
+      flows_;
 };
 
 }  // namespace heddle

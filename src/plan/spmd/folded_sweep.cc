@@ -137,7 +137,17 @@ struct LayerTrace {
     std::vector<uint32_t> choice;
   };
   std::vector<Step> steps;
+  std::vector<uint32_t> parent;  // of the states after the layer, among those before it
 };
+
+// From the states after some steps to those before them.
+std::vector<uint32_t> ParentsThrough(const std::vector<LayerTrace::Step>& steps) {
+  std::vector<uint32_t> parent = steps.back().parent;
+  for (size_t k = steps.size() - 1; k-- > 0;) {
+    for (uint32_t& row : parent) row = steps[k].parent[row];
+  }
+  return parent;
+}
 
 class Sweep {
  public:
@@ -151,15 +161,23 @@ class Sweep {
   SpmdChoices Run() {
     states_.seconds = {0};
     const std::vector<size_t> begins = LayerBegins();
-    std::vector<std::shared_ptr<const LayerTrace>> traces;
+    Traces traces;
     std::vector<std::vector<int>> shapes;
-    std::vector<States> ends;  // states after each layer
     for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
       shapes.push_back(ShapeOf(begins[layer], begins[layer + 1]));
+    }
+    std::vector<States> ends;  // states after each layer
+    for (size_t layer = 0; layer + 1 < begins.size(); ++layer) {
       if (const size_t period = PeriodOf(shapes, ends); period > 0) {
         const double more = states_.seconds[0] - ends[layer - 1 - period].seconds[0];
         states_ = ends[layer - period];
         for (double& seconds : states_.seconds) seconds += more;
+        traces.push_back(traces[layer - period]);
+        ends.push_back(states_);
+        continue;
+      }
+      if (const size_t period = StridesOf(shapes, ends, traces); period > 0) {
+        states_ = Followed(ends[layer - 1 - period], ends[layer - period], *traces[layer - period]);
         traces.push_back(traces[layer - period]);
         ends.push_back(states_);
         continue;
@@ -170,6 +188,7 @@ class Sweep {
         if (k + 1 == begins[layer + 1]) SortRows();
         trace->steps.push_back({std::move(states_.parent), std::move(states_.choice)});
       }
+      trace->parent = ParentsThrough(trace->steps);
       traces.push_back(std::move(trace));
       ends.push_back(states_);
       ++statistics_.layers_swept;
@@ -179,6 +198,9 @@ class Sweep {
   }
 
  private:
+  using Traces = std::vector<std::shared_ptr<const LayerTrace>>;
+  static constexpr size_t kMostPeriod = 4;  // kinds of layers that take turns
+
   std::vector<size_t> LayerBegins() const {
     std::vector<size_t> begins;
     const std::vector<Op>& ops = problem_.graph().ops();
@@ -216,14 +238,14 @@ class Sweep {
         .first->second;
   }
 
-  // How many layers ago there was one like the last of `shapes`, with states before it that differ
-  // from the present ones by the same each, up to rounding; 0: nowhere near.
+  // How many layers ago there was one like the next, with states before it that differ from the
+  // present ones by the same each, up to rounding; 0: nowhere near.
   size_t PeriodOf(const std::vector<std::vector<int>>& shapes,
                   const std::vector<States>& ends) const {
-    constexpr size_t kMostPeriod = 4;  // kinds of layers that take turns
-    for (size_t period = 1; period <= kMostPeriod && period < ends.size(); ++period) {
-      const States& before = ends[ends.size() - 1 - period];
-      if (shapes.back() != shapes[shapes.size() - 1 - period]) continue;
+    const size_t layer = ends.size();
+    for (size_t period = 1; period <= kMostPeriod && period < layer; ++period) {
+      const States& before = ends[layer - 1 - period];
+      if (shapes[layer] != shapes[layer - period]) continue;
       if (before.facts != states_.facts || before.size() != states_.size()) continue;
       const double more = states_.seconds[0] - before.seconds[0];
       const double tolerance = 1e-11 * states_.seconds[0];
@@ -234,6 +256,44 @@ class Sweep {
       if (same) return period;
     }
     return 0;
+  }
+
+  // States may fall behind each other forever, each at its own pace. Where for two periods all came
+  // from the same ones and grew by the same, they go on so until one overtakes another, and what
+  // then changes is found by sweeping the last layers of a run. The period; 0: not yet, or too near
+  // the end.
+  size_t StridesOf(const std::vector<std::vector<int>>& shapes, const std::vector<States>& ends,
+                   const Traces& traces) const {
+    constexpr size_t kSwept = 3;  // periods at the end
+    const size_t layer = ends.size();
+    for (size_t period = 1; period <= kMostPeriod && 2 * period < layer; ++period) {
+      const size_t last = layer + kSwept * period;
+      if (last >= shapes.size()) continue;
+      bool repeats = true;
+      for (size_t k = layer - period; k <= last && repeats; ++k) {
+        repeats = shapes[k] == shapes[k - period];
+      }
+      const States &one = ends[layer - 1 - period], &two = ends[layer - 1 - 2 * period];
+      repeats = repeats && one.facts == states_.facts && two.facts == one.facts &&
+                traces[layer - period]->parent == traces[layer - 2 * period]->parent;
+      const double tolerance = 1e-11 * states_.seconds[0];
+      for (size_t k = 0; k < states_.size() && repeats; ++k) {
+        const double grew = states_.seconds[k] - one.seconds[k];
+        repeats = std::abs(grew - (one.seconds[k] - two.seconds[k])) <= tolerance;
+      }
+      if (repeats) return period;
+    }
+    return 0;
+  }
+
+  // The present states after a layer that led from `before` to `after`, each as it came about then.
+  States Followed(const States& before, const States& after, const LayerTrace& trace) const {
+    States next = after;
+    for (size_t k = 0; k < next.size(); ++k) {
+      const uint32_t from = trace.parent[k];
+      next.seconds[k] = states_.seconds[from] + after.seconds[k] - before.seconds[from];
+    }
+    return next;
   }
 
   void Advance(const FrontierStep& step) {
@@ -365,8 +425,7 @@ class Sweep {
     states_ = std::move(sorted);
   }
 
-  SpmdChoices Trace(const std::vector<size_t>& begins,
-                    const std::vector<std::shared_ptr<const LayerTrace>>& traces) const {
+  SpmdChoices Trace(const std::vector<size_t>& begins, const Traces& traces) const {
     SpmdChoices found{states_.seconds[0], std::vector<int>(problem_.ops().size())};
     uint32_t row = 0;
     for (size_t layer = traces.size(); layer-- > 0;) {

@@ -10,6 +10,8 @@
 #include "plan/few_microbatches.h"
 #include "plan/least_memory.h"
 #include "plan/microbatch_counts.h"
+#include "plan/spmd/certificate.h"
+#include "plan/spmd/schedule_bound.h"
 
 namespace heddle {
 namespace {
@@ -131,12 +133,12 @@ class PartSearch {
     return versions;
   }
 
-  // What looks fastest first, two at a time; what cannot be the fastest any more is not lowered.
-  // Nor is what is not likely to be where a Program is large: simulating it takes seconds.
+  // What looks fastest first; what cannot be the fastest any more is not lowered. Nor is what is
+  // not likely to be where a Program is large, and such one at a time: simulating it takes seconds.
   Result<bool> TryCandidates(std::vector<SpmdCandidate> candidates, int64_t microbatches) {
-    constexpr size_t kTogether = 2;
     constexpr double kSure = 1.05;
-    const bool large = !IsTiny(std::min(microbatches, kFewMicrobatches.back()));
+    const bool large = IsLargeProgram(planning_, microbatches);
+    const size_t together = large ? 1 : 2;
     squeezed_ = candidates[0].squeezed;
     std::vector<Version> versions = VersionsOf(std::move(candidates), microbatches);
     // Where nothing has room by the estimate, all is looked at, for the one that lacks least.
@@ -152,7 +154,7 @@ class PartSearch {
     for (size_t k = 0; k < versions.size();) {
       std::vector<Plan> plans;
       std::vector<std::string> how;
-      for (; plans.size() < kTogether && k < versions.size(); ++k) {
+      for (; plans.size() < together && k < versions.size(); ++k) {
         if (!worthwhile(versions[k])) continue;
         plans.push_back(std::move(versions[k].plan));
         how.push_back(std::move(versions[k].how));
@@ -197,12 +199,30 @@ class PartSearch {
     plan.microbatches = count;
     Plan each = plan;
     each.spmd->converts_each = true;
+    HEDDLE_ASSIGN(const bool faster, MayBeFaster(*plan.spmd, *each.spmd, count));
+    if (!faster) return false;
     const std::string how = fmt::format("the best of one part, {} microbatches", count);
     HEDDLE_ASSIGN(const std::vector<Best::Outcome> outcomes,
                   best_.TryAll({std::move(plan), std::move(each)},
                                {how, how + ", gradients exchanged after each"}));
     return std::any_of(outcomes.begin(), outcomes.end(),
                        [](Best::Outcome outcome) { return outcome == Best::Outcome::kFastest; });
+  }
+
+  // Without a Program.
+  Result<bool> MayBeFaster(const SpmdPlan& plan, const SpmdPlan& each, int64_t count) const {
+    PlanOptions options = planning_.options;
+    options.batch /= count;
+    HEDDLE_ASSIGN(const Planning part,
+                  Planning::Make(options, *planning_.cluster, planning_.profile));
+    HEDDLE_ASSIGN(const SpmdMesh mesh, MeshOf(*planning_.cluster, plan));
+    const OpCost cost = part.cost();
+    SpmdProblem problem(cost, *planning_.cluster, mesh);
+    for (const SpmdPlan* one : {&plan, &each}) {
+      if (StepTimesOf(problem, *one, count).least >= best_.seconds()) continue;
+      if (ScheduleBound(problem, *one, count, options.links) < best_.seconds()) return true;
+    }
+    return false;
   }
 
   // A program has every op of every microbatch, on every device.

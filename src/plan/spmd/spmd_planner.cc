@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "plan/few_microbatches.h"
 #include "plan/spmd/astar.h"
 #include "plan/spmd/axis_descent.h"
 #include "plan/spmd/ratios.h"
@@ -189,7 +190,6 @@ class SpmdPlanner {
   Result<std::vector<SpmdCandidate>> Candidates(const std::string& strategy) {
     std::vector<SpmdCandidate> candidates;
     std::vector<SpmdProblem*> problems;
-    double likely = std::numeric_limits<double>::infinity();
     double fastest = std::numeric_limits<double>::infinity();
     for (const Found& one : found_) {
       if (!one.solution.lack) fastest = std::min(fastest, one.solution.estimate.stage_seconds);
@@ -204,14 +204,9 @@ class SpmdPlanner {
                             {},
                             {}});
       problems.push_back(&solver_.ProblemOn(one.solution.mesh));
-      SpmdCandidate& made = candidates.back();
-      Judge(*problems.back(), made);
-      if (made.fits) likely = std::min(likely, made.times.likely());
-      if (made.fits_each) likely = std::min(likely, made.times_each.likely());
+      Judge(*problems.back(), candidates.back());
     }
-    for (size_t k = 0; k < candidates.size(); ++k) {
-      RaiseBounds(*problems[k], likely, candidates[k]);
-    }
+    RaiseBounds(problems, candidates);
     if (!candidates.empty()) return candidates;
     if (found_.empty()) return OutOfTime(strategy);
     const auto closest = std::min_element(found_.begin(), found_.end(), &Found::Better);
@@ -230,20 +225,40 @@ class SpmdPlanner {
     plan.converts_each = false;
   }
 
-  // Better bounds, which take longer, for what is likely to be looked at: not far behind the best.
-  void RaiseBounds(SpmdProblem& problem, double likely, SpmdCandidate& candidate) const {
-    constexpr double kFarBehind = 1.5;
-    const double limit = kFarBehind * std::min(aim_.limit, likely);
-    const auto raise = [&](StepTimes& times) {
-      if (times.least >= aim_.limit || times.likely() >= limit) return;
-      times.least =
-          std::max(times.least, ScheduleBound(problem, candidate.plan, aim_.microbatches));
-    };
-    if (candidate.fits) raise(candidate.times);
-    if (aim_.microbatches == 1 || !candidate.fits_each) return;
-    candidate.plan.converts_each = true;
-    raise(candidate.times_each);
-    candidate.plan.converts_each = false;
+  // One way to carry out a candidate.
+  struct Way {
+    size_t candidate;
+    bool each;
+    StepTimes* times;
+  };
+
+  // What they take, for those that may be the fastest; the likeliest first, so that for few it has
+  // to be found. Nobody looks at large ones that should take 5% more than the best.
+  void RaiseBounds(const std::vector<SpmdProblem*>& problems,
+                   std::vector<SpmdCandidate>& candidates) const {
+    constexpr double kSure = 1.05;
+    std::vector<Way> ways;
+    for (size_t k = 0; k < candidates.size(); ++k) {
+      SpmdCandidate& one = candidates[k];
+      if (one.fits) ways.push_back({k, false, &one.times});
+      if (one.fits_each && aim_.microbatches > 1) ways.push_back({k, true, &one.times_each});
+    }
+    std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
+      return a.times->likely() < b.times->likely();
+    });
+    const bool large = IsLargeProgram(planning_, aim_.microbatches);
+    double best = aim_.limit;
+    for (const Way& way : ways) {
+      StepTimes& times = *way.times;
+      if (times.least >= best || (large && times.expected >= kSure * best)) continue;
+      SpmdPlan& plan = candidates[way.candidate].plan;
+      plan.converts_each = way.each;
+      const double seconds =
+          ScheduleBound(*problems[way.candidate], plan, aim_.microbatches, planning_.options.links);
+      plan.converts_each = false;
+      times.least = std::max(times.least, seconds);
+      if (seconds > 0) best = std::min(best, times.least);
+    }
   }
 
   bool late() const { return planning_.deadline.passed(); }
@@ -256,6 +271,12 @@ class SpmdPlanner {
 };
 
 }  // namespace
+
+bool IsLargeProgram(const Planning& planning, int64_t microbatches) {
+  constexpr int64_t kFewOps = 10'000;
+  const int64_t ops = std::ssize(planning.graph.ops()) * planning.cluster->device_count();
+  return std::min(microbatches, kFewMicrobatches.back()) * ops > kFewOps;
+}
 
 Result<std::vector<SpmdCandidate>> PlanSpmd(const Planning& planning, const SpmdAim& aim) {
   return SpmdPlanner(planning, aim).Run();

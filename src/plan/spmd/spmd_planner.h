@@ -37,6 +37,10 @@ struct SpmdAim {
   double limit = std::numeric_limits<double>::infinity();
 };
 
+// Whether simulating a Program takes long: it has every op of every microbatch that is looked at
+// (few_microbatches.h), on every device.
+bool IsLargeProgram(const Planning& planning, int64_t microbatches);
+
 // Different plans that fit, the fastest by estimate first, then those of the families: the
 // simulator knows overlap, and may prefer another. An error names the device and the bytes that
 // lack when nothing fits.
