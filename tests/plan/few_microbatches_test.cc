@@ -112,7 +112,7 @@ TEST(ScheduleBoundTest, IsTheSimulatedTime) {
     ForEachProgram(
         links == LinkModel::kShared ? 8 : 3, 4,
         [&](const Planning& planning, const Plan& plan, double, const auto& what) {
-          const Planning part = PartOf(planning.options, *planning.cluster, plan.microbatches);
+          const Planning part = PartOf(planning.request, *planning.cluster, plan.microbatches);
           const SpmdMesh mesh = MeshOf(*planning.cluster, *plan.spmd).value();
           const OpCost cost = part.cost();
           SpmdProblem problem(cost, *planning.cluster, mesh);

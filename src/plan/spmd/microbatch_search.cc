@@ -211,16 +211,16 @@ class PartSearch {
 
   // Without a Program.
   Result<bool> MayBeFaster(const SpmdPlan& plan, const SpmdPlan& each, int64_t count) const {
-    PlanOptions options = planning_.options;
-    options.batch /= count;
+    PlanRequest request = planning_.request;
+    request.batch /= count;
     HEDDLE_ASSIGN(const Planning part,
-                  Planning::Make(options, *planning_.cluster, planning_.profile));
+                  Planning::Make(request, *planning_.cluster, planning_.profile));
     HEDDLE_ASSIGN(const SpmdMesh mesh, MeshOf(*planning_.cluster, plan));
     const OpCost cost = part.cost();
     SpmdProblem problem(cost, *planning_.cluster, mesh);
     for (const SpmdPlan* one : {&plan, &each}) {
       if (StepTimesOf(problem, *one, count).least >= best_.seconds()) continue;
-      if (ScheduleBound(problem, *one, count, options.links) < best_.seconds()) return true;
+      if (ScheduleBound(problem, *one, count, request.links) < best_.seconds()) return true;
     }
     return false;
   }

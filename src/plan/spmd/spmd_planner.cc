@@ -254,7 +254,7 @@ class SpmdPlanner {
       SpmdPlan& plan = candidates[way.candidate].plan;
       plan.converts_each = way.each;
       const double seconds =
-          ScheduleBound(*problems[way.candidate], plan, aim_.microbatches, planning_.options.links);
+          ScheduleBound(*problems[way.candidate], plan, aim_.microbatches, planning_.request.links);
       plan.converts_each = false;
       times.least = std::max(times.least, seconds);
       if (seconds > 0) best = std::min(best, times.least);
