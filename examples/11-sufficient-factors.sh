@@ -27,9 +27,9 @@ milliseconds() { heddle simulate "$1" | sed -n 's/.*· iteration \([0-9.]* ms\) 
 at_batch() {
   local hash form
   plan "$1" chosen.json > summary.txt
-  hash=$(sed -n 's/.*"hash": "\(.*\)"/\1/p' chosen.json | head -n 1)
+  hash=$(sed -n 's/.*"model_hash": "\(.*\)",/\1/p' chosen.json)
   for form in factors columns summed; do
-    sed -e "0,/\"hash\": \".*\"/ s//\"hash\": \"$hash\"/" -e "s/\"batch\": 32/\"batch\": $1/" "$form.json" > "$form-$1.json"
+    sed -e "s/\"model_hash\": \".*\"/\"model_hash\": \"$hash\"/" -e "s/\"batch\": 32/\"batch\": $1/" "$form.json" > "$form-$1.json"
   done
   printf '%7s  %14s  %10s  %10s  %10s  %s\n' "$1" "$(milliseconds "factors-$1.json")" "$(milliseconds "columns-$1.json")" \
     "$(milliseconds "summed-$1.json")" "$(milliseconds chosen.json)" \

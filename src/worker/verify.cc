@@ -61,7 +61,8 @@ Status PrintResult(const Verification& v, const Flags& flags, const Plan& plan, 
                  {"rounding_alone", v.rounding_alone},
                  {"share_of_rounding", v.share},
                  {"worst", v.worst}};
-    if (small != nullptr) json["scaled_to"] = {{"model", small->request.model}, {"batch", small->request.batch}};
+    if (small != nullptr)
+      json["scaled_to"] = {{"model", small->request.model}, {"batch", small->request.batch}};
     return PrintJson(json);
   }
   std::string text = fmt::format("{}: {} of {} on {} devices against one device, {}, {} {}\n",
