@@ -51,9 +51,9 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
         GroupDigits(static_cast<int64_t>(source.program.devices.size())),
         GroupDigits(source.program.instruction_count()), ToText(peak)));
     if (const auto crossing = NeedsTags(source.program)) {
-      terminal.Print(Wrapped("Its messages need tags, which libraries such as NCCL have not: " +
-                                 *crossing,
-                             terminal.width));
+      terminal.Print(
+          Wrapped("Its messages need tags, which libraries such as NCCL have not: " + *crossing,
+                  terminal.width));
     }
   }
   return Ok();

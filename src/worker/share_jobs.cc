@@ -108,9 +108,8 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
   for (const DeviceProgram& device : program.devices) {
     const std::vector<Instruction>& body = device.list(Section::kBody);
     job->messages = std::max<int64_t>(
-        job->messages, std::count_if(body.begin(), body.end(), [](const Instruction& in) {
-          return Communicates(in.code);
-        }));
+        job->messages, std::count_if(body.begin(), body.end(),
+                                     [](const Instruction& in) { return Communicates(in.code); }));
   }
   return job;
 }

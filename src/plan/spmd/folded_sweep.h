@@ -15,8 +15,8 @@
 //
 // Layers that are alike give the same transition between states. Once it adds the same to every
 // state (in terms of min-plus algebra: an eigenvector), it does so for the rest of them too;
-// likewise where a few kinds of layers take turns. Where states only fall behind each other, each at
-// its own pace, the layers between are taken as the one before, and the last of a run are swept.
+// likewise where a few kinds of layers take turns. Where states only fall behind each other, each
+// at its own pace, the layers between are taken as the one before, and the last of a run are swept.
 #pragma once
 
 #include <limits>
