@@ -102,7 +102,6 @@ class GroupMeeting {
     ++first_;
   }
   bool empty() const { return collectives_.empty(); }
-  int64_t posted(size_t member) const { return next_[member]; }
 
  private:
   std::deque<std::vector<End>> collectives_;

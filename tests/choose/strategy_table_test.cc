@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "choose/planners.h"
+#include "program/check/untagged.h"
 #include "program/lower/lower.h"
 #include "program/text/program_text.h"
 #include "support/places.h"
@@ -48,6 +49,7 @@ std::string RowOf(const Planner& planner, const Planning& planning) {
       std::max_element(plan.estimate.memory.begin(), plan.estimate.memory.end(),
                        [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
   const Result<Program> program = LowerPlan(plan, planning.graph);
+  EXPECT_EQ(NeedsTags(program.value()).value_or("no tags"), "no tags") << planner.name;
   return fmt::format("{:.9e} s, {} bytes, {}", plan.estimate.iteration_seconds, fullest->peak_bytes,
                      HashOf(PrintProgram(program.value())));
 }
