@@ -12,7 +12,7 @@
 #include "plan/planning.h"
 #include "program/lower/lower.h"
 #include "run/data/synthetic.h"
-#include "run/torch/device_threads.h"
+#include "run/torch/torch_threads.h"
 
 namespace heddle {
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "run/device_threads.h"
 #include "run/worker.h"
 
 namespace heddle {
@@ -130,24 +131,17 @@ std::vector<double> EndsOf(const std::vector<TimelineEvent>& events, int64_t ste
 }
 
 Timeline TimelineOf(const Program& program, std::vector<TimelineEvent> events, double dilation) {
-  Timeline timeline;
+  Timeline timeline = EmptyTimeline(program);
   timeline.source = "emulated";
-  for (const DeviceProgram& device : program.devices) {
-    timeline.lanes.push_back({device.name + " compute", device.name, LaneKind::kCompute});
-    timeline.lanes.push_back({device.name + " network", device.name, LaneKind::kNetwork});
-  }
-  for (const Segment& segment : program.segments) timeline.labels.push_back(segment.name);
   int32_t last = 0;
   for (const TimelineEvent& event : events) last = std::max(last, event.repetition);
   std::erase_if(events, [&](const TimelineEvent& event) { return event.repetition != last; });
-  std::stable_sort(
-      events.begin(), events.end(),
-      [](const TimelineEvent& a, const TimelineEvent& b) { return a.start < b.start; });
   for (TimelineEvent& event : events) {
     event.start = event.start / dilation;
     event.end = event.end / dilation;
   }
   timeline.events = std::move(events);
+  SortByStart(timeline);
   return timeline;
 }
 

@@ -12,7 +12,8 @@
 #include "run/rank_attendance.h"
 #include "run/resumed_run.h"
 #include "run/torch/tensor_memory.h"
-#include "run/torch/train.h"
+#include "run/torch/torch_executor.h"
+#include "run/train/train.h"
 #include "worker/commands.h"
 #include "worker/emulated_network.h"
 #include "worker/interrupt.h"
@@ -140,7 +141,8 @@ Result<int> RunAsked(const RunConfig& asked, const Names& given, bool as_json,
     CatchInterrupts();
     return front.Conclude(RunProfiled(both.loaded, config, request.given, front.listener()));
   }
-  HEDDLE_ASSIGN(Training training, PrepareTraining(plan, both.loaded.planning->graph, config));
+  HEDDLE_ASSIGN(Training training,
+                PrepareTraining(plan, both.loaded.planning->graph, config, MakeTorchExecutor));
   if (attendance != nullptr && config.emulate) {
     return RunPacedRank(std::move(training), both.loaded, *attendance, front);
   }

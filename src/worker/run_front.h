@@ -9,7 +9,7 @@
 
 #include "program/plan/plan.h"
 #include "run/step_rate.h"
-#include "run/torch/train.h"
+#include "run/train/train.h"
 
 namespace heddle {
 

@@ -22,6 +22,7 @@
 #include "run/run_files.h"
 #include "run/run_identity.h"
 #include "run/torch/c10d_communicator.h"
+#include "run/torch/torch_executor.h"
 #include "worker/interrupt.h"
 #include "worker/output.h"
 
@@ -286,8 +287,8 @@ Result<int> RunElastic(const PlanAndProfile& both, RunConfig config, bool as_jso
     run = config.directory = fresh.path();
   }
   while (true) {
-    HEDDLE_ASSIGN(const Training training,
-                  PrepareTraining(current->plan, current->planning->graph, config));
+    HEDDLE_ASSIGN(const Training training, PrepareTraining(current->plan, current->planning->graph,
+                                                           config, MakeTorchExecutor));
     RunFront front(current->plan, as_json);
     ProcessesEnd end;
     const Result<int> code = RunWatched(training, *current, front, end);

@@ -7,7 +7,7 @@
 
 #include "run/launched_rank.h"
 #include "run/rank_attendance.h"
-#include "run/torch/train.h"
+#include "run/train/train.h"
 #include "worker/commands.h"
 #include "worker/run_front.h"
 

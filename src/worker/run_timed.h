@@ -6,7 +6,7 @@
 
 #include "plan/planning.h"
 #include "run/run_config.h"
-#include "run/torch/train.h"
+#include "run/train/train.h"
 
 namespace heddle {
 

@@ -9,6 +9,7 @@
 #include "program/unroll.h"
 #include "program/walk.h"
 #include "run/share/turn_count.h"
+#include "run/torch/torch_executor.h"
 
 namespace heddle {
 namespace {
@@ -86,8 +87,8 @@ Result<std::unique_ptr<ShareJob>> LoadShareJob(const ShareJobConfig& config, Sha
   job->config = config;
   HEDDLE_ASSIGN(job->both, LoadPlanAndProfile(config.plan, config.profile));
   const LoadedPlan& loaded = job->both.loaded;
-  HEDDLE_ASSIGN(job->training,
-                PrepareTraining(loaded.plan, loaded.planning->graph, RunConfigOf(config)));
+  HEDDLE_ASSIGN(job->training, PrepareTraining(loaded.plan, loaded.planning->graph,
+                                               RunConfigOf(config), MakeTorchExecutor));
   const Program& program = job->training.program;
   for (const DeviceProgram& device : program.devices) {
     HEDDLE_ASSIGN(const int32_t number, NumberOf(device.name, config.name, devices, grow));

@@ -9,7 +9,7 @@
 #include "program/segment_cost.h"
 #include "run/share/share_config.h"
 #include "run/share/share_summary.h"
-#include "run/torch/train.h"
+#include "run/train/train.h"
 #include "worker/commands.h"
 
 namespace heddle {

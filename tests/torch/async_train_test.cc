@@ -7,7 +7,8 @@
 
 #include "base/file.h"
 #include "choose/planners.h"
-#include "run/torch/train.h"
+#include "run/torch/torch_executor.h"
+#include "run/train/train.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
 
@@ -54,7 +55,8 @@ class AsyncTrainTest : public testing::Test {
 
   static Result<RunResult> Train(const Planning& planning, const Plan& plan,
                                  const RunConfig& config) {
-    HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, planning.graph, config));
+    HEDDLE_ASSIGN(const Training training,
+                  PrepareTraining(plan, planning.graph, config, MakeTorchExecutor));
     return TrainOnThreads(training, {});
   }
 

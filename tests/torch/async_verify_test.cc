@@ -6,7 +6,7 @@
 #include "program/lower/async_lower.h"
 #include "program/unroll.h"
 #include "run/data/synthetic.h"
-#include "run/torch/device_threads.h"
+#include "run/torch/torch_threads.h"
 #include "torch/verify_fixture.h"
 
 namespace heddle {

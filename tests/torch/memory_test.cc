@@ -8,8 +8,8 @@
 
 #include "choose/planners.h"
 #include "run/data/synthetic.h"
-#include "run/torch/device_threads.h"
 #include "run/torch/tensor_memory.h"
+#include "run/torch/torch_threads.h"
 #include "torch/verify_fixture.h"
 
 namespace heddle {

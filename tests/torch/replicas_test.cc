@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "choose/planners.h"
+#include "run/device_threads.h"
 #include "run/replica_check.h"
 #include "run/store/checkpoint.h"
-#include "run/torch/device_threads.h"
-#include "run/torch/train.h"
+#include "run/torch/torch_executor.h"
+#include "run/train/train.h"
 #include "run/wrapped_executor.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
@@ -54,7 +55,7 @@ class ReplicasTest : public testing::Test {
 
   // Device 1 has another seed, or a bit that turns in a step.
   std::string ErrorOf(uint64_t seed, std::optional<int64_t> flips) {
-    Training training = PrepareTraining(plan_, planning_.graph, config_).value();
+    Training training = PrepareTraining(plan_, planning_.graph, config_, MakeTorchExecutor).value();
     EXPECT_GT(training.program.devices.size(), 2U);
     Training other = training;
     other.config.seed = seed;
@@ -106,7 +107,8 @@ TEST_F(ReplicasTest, OrSoonerWhereThatIsAsked) {
 
 // On processors of different kinds the last bits of the same arithmetic differ.
 TEST_F(ReplicasTest, KindsOfProcessorsAreComparedByThemselves) {
-  const Program program = PrepareTraining(plan_, planning_.graph, config_).value().program;
+  const Program program =
+      PrepareTraining(plan_, planning_.graph, config_, MakeTorchExecutor).value().program;
   std::vector<DeviceHashes> devices;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     const auto held = HeldParameters(program, static_cast<int32_t>(d));

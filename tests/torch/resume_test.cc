@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "choose/planners.h"
-#include "run/torch/train.h"
+#include "run/torch/torch_executor.h"
+#include "run/train/train.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
 
@@ -76,7 +77,8 @@ TEST_P(ResumeTest, TheBitsOfARunThatWasNotStopped) {
   const Result<Plan> plan = MakePlan(GetParam().strategy, planning);
   ASSERT_TRUE(plan.ok()) << plan.error().ToString();
   const auto train = [&](const RunConfig& config, const RunListener& listener) -> RunResult {
-    const Training training = PrepareTraining(plan.value(), planning.graph, config).value();
+    const Training training =
+        PrepareTraining(plan.value(), planning.graph, config, MakeTorchExecutor).value();
     Result<RunResult> result = TrainOnThreads(training, listener);
     EXPECT_TRUE(result.ok()) << result.error().ToString();
     return result.ok() ? std::move(result).value() : RunResult{};

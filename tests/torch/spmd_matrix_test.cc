@@ -10,7 +10,8 @@
 #include "cli/run_heddle.h"
 #include "plan/spmd/spmd_planner.h"
 #include "plan/spmd_cases.h"
-#include "run/torch/train.h"
+#include "run/torch/torch_executor.h"
+#include "run/train/train.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
 
@@ -105,7 +106,8 @@ TEST_P(SpmdMatrixTest, PlansVerifiesAndRuns) {
   config.directory = folder / "run";
   config.steps = 2;
   config.validation = 0;
-  const Result<Training> training = PrepareTraining(plan, planning.graph, config);
+  const Result<Training> training =
+      PrepareTraining(plan, planning.graph, config, MakeTorchExecutor);
   ASSERT_TRUE(training.ok()) << training.error().ToString();
   const Result<RunResult> run = TrainOnThreads(training.value(), {});
   ASSERT_TRUE(run.ok()) << run.error().ToString();

@@ -4,8 +4,8 @@
 
 #include "program/spmd_plans.h"
 #include "run/data/synthetic.h"
-#include "run/torch/device_threads.h"
 #include "run/torch/tensor_memory.h"
+#include "run/torch/torch_threads.h"
 #include "torch/verify_fixture.h"
 
 namespace heddle {

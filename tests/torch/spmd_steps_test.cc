@@ -11,8 +11,8 @@
 #include "program/lower/spmd_schedule.h"
 #include "run/data/synthetic.h"
 #include "run/local_communicator.h"
-#include "run/torch/device_threads.h"
 #include "run/torch/reference.h"
+#include "run/torch/torch_threads.h"
 #include "run/worker.h"
 #include "torch/spmd_fixture.h"
 

@@ -7,7 +7,8 @@
 #include "program/check/check.h"
 #include "program/lower/forward_only.h"
 #include "program/spmd_plans.h"
-#include "run/torch/train.h"
+#include "run/torch/torch_executor.h"
+#include "run/train/train.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
 
@@ -46,7 +47,8 @@ class SpmdTrainTest : public testing::Test {
     config.steps = steps;
     config.dtype = DType::kF64;
     config.resume = resume;
-    const Result<Training> training = PrepareTraining(plan, planning_.graph, config);
+    const Result<Training> training =
+        PrepareTraining(plan, planning_.graph, config, MakeTorchExecutor);
     EXPECT_TRUE(training.ok()) << training.error().ToString();
     Result<RunResult> result = TrainOnThreads(training.value(), {});
     EXPECT_TRUE(result.ok()) << result.error().ToString();

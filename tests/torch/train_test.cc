@@ -1,6 +1,6 @@
 // Training on this machine: what is learned, saved, resumed under another plan, and refused.
 
-#include "run/torch/train.h"
+#include "run/train/train.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include "program/lower/forward_only.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
+#include "run/torch/torch_executor.h"
 #include "support/scratch_folder.h"
 #include "torch/verify_fixture.h"
 
@@ -52,7 +53,7 @@ class TrainTest : public testing::Test {
   static Result<RunResult> Train(const Planned& planned, const RunConfig& config,
                                  const RunListener& listener) {
     HEDDLE_ASSIGN(const Training training,
-                  PrepareTraining(planned.plan, planned.planning.graph, config));
+                  PrepareTraining(planned.plan, planned.planning.graph, config, MakeTorchExecutor));
     return TrainOnThreads(training, listener);
   }
 

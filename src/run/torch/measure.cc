@@ -15,7 +15,7 @@
 #include "run/data/synthetic.h"
 #include "run/meet/store_server.h"
 #include "run/torch/c10d_communicator.h"
-#include "run/torch/device_threads.h"
+#include "run/torch/torch_threads.h"
 
 namespace heddle {
 namespace {

@@ -2,11 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
-#include "base/hash.h"
 
 namespace heddle {
 namespace {
@@ -46,9 +44,9 @@ std::vector<StoredTensor> ToStored(const TensorsByName& tensors) {
   return stored;
 }
 
-TensorsByName FromStored(const SafetensorsFile& file, DType dtype) {
+TensorsByName FromStored(std::span<const StoredTensor> all, DType dtype) {
   TensorsByName tensors;
-  for (const StoredTensor& stored : file.tensors()) {
+  for (const StoredTensor& stored : all) {
     const at::Tensor copy =
         at::empty(stored.shape, at::TensorOptions().dtype(StoredScalar(stored.dtype)));
     // The file's bytes need not be aligned.
@@ -58,33 +56,6 @@ TensorsByName FromStored(const SafetensorsFile& file, DType dtype) {
     tensors[stored.name] = copy.to(ScalarOf(dtype));
   }
   return tensors;
-}
-
-std::string HashOf(const TensorsByName& tensors) {
-  Hash hash;
-  for (const auto& [name, tensor] : tensors) {
-    hash.Add(name);
-    for (const int64_t extent : tensor.sizes()) hash.Add(extent);
-    const std::span<const std::byte> bytes = BytesOf(tensor);
-    hash.Add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  }
-  return hash.Hex();
-}
-
-uint64_t QuickHashOf(const TensorsByName& tensors) {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ULL;  // odd: every word counts
-  constexpr int kShift = 29;
-  uint64_t hash = 0;
-  for (const auto& item : tensors) {
-    const std::span<const std::byte> bytes = BytesOf(item.second);
-    for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
-      uint64_t word = 0;
-      std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
-      hash = (hash ^ word) * kFactor;
-      hash ^= hash >> kShift;
-    }
-  }
-  return hash;
 }
 
 }  // namespace heddle

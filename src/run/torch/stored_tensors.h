@@ -1,10 +1,9 @@
-// Tensors to and from files (store/safetensors.h), and their hash.
+// Tensors to and from bytes (store/safetensors.h).
 #pragma once
 
-#include <string>
+#include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "run/store/safetensors.h"
 #include "run/torch/torch_executor.h"
 
@@ -14,12 +13,6 @@ namespace heddle {
 std::vector<StoredTensor> ToStored(const TensorsByName& tensors);
 
 // Copies, converted to `dtype`.
-TensorsByName FromStored(const SafetensorsFile& file, DType dtype);
-
-// Names, shapes and bits.
-std::string HashOf(const TensorsByName& tensors);
-
-// Bits alone, eight bytes at a time: cheap enough for every step.
-uint64_t QuickHashOf(const TensorsByName& tensors);
+TensorsByName FromStored(std::span<const StoredTensor> stored, DType dtype);
 
 }  // namespace heddle

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "program/unroll.h"
 #include "run/initial_values.h"
-#include "run/updated_parameters.h"
+#include "run/torch/finite_tensor.h"
 
 namespace heddle {
 namespace {
@@ -563,24 +563,9 @@ double TorchExecutor::TakeLoss(int64_t step) {
   return loss;
 }
 
-TensorsByName TorchExecutor::Values(Role role) const {
-  TensorsByName values;
-  for (const auto& [key, buffer] : buffers_) {
-    const ProgramTensor& tensor = p_.tensor(key.tensor);
-    if (tensor.role == role) values[tensor.name] = buffer.part.tensor;
-  }
-  return values;
-}
-
-TensorsByName TorchExecutor::UpdatedValues() const {
-  const std::unordered_set<int32_t> updated = UpdatedParameters(p_, device_);
-  TensorsByName values;
-  for (const auto& [key, buffer] : buffers_) {
-    if (!updated.contains(key.tensor)) continue;
-    values[fmt::format("{}/{}/{}/{}", p_.tensor(key.tensor).name, key.form, key.replica,
-                       key.version)] = buffer.part.tensor;
-  }
-  return values;
+void TorchExecutor::Watch(int64_t step, TensorId tensor, const at::Tensor& value) const {
+  if (watch_ == nullptr || !watch_->Asks(step, tensor) || AllFinite(value)) return;
+  watch_->Bad(step, tensor);
 }
 
 }  // namespace heddle

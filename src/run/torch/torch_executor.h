@@ -1,4 +1,4 @@
-// TorchExecutor: an Executor whose buffers are ATen tensors.
+// TorchExecutor: an executor whose buffers are ATen tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,16 +7,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "model/graph.h"
 #include "run/data/data_source.h"
-#include "run/executor.h"
-#include "run/torch/finite_watch.h"
 #include "run/torch/kernels.h"
 #include "run/torch/tensor_memory.h"
+#include "run/train/train_executor.h"
 #include "run/train_options.h"
 
 namespace heddle {
@@ -33,7 +33,7 @@ at::Tensor InitialTensor(const Graph& graph, TensorId tensor, const TrainOptions
 // Hears of every op that ran, and for how long.
 using OpListener = std::function<void(const Op& op, double seconds)>;
 
-class TorchExecutor final : public Executor {
+class TorchExecutor final : public TrainExecutor {
  public:
   // The graph must have an op for every op the Program's segments name. Weights and states start
   // from `values` where they are there, by name, whole or the part that is held here, and as
@@ -50,25 +50,24 @@ class TorchExecutor final : public Executor {
   void Alias(const BufferRef& name, const BufferRef& buffer, int64_t i) override;
   DType dtype() const override { return options_.dtype; }
 
-  // Where the next repetition 0 stands in the run.
-  void StartAt(int64_t step, int64_t sample) {
+  void StartAt(int64_t step, int64_t sample) override {
     options_.first_step = step;
     options_.first_sample = sample;
   }
+  void SetFiniteWatch(FiniteWatch* watch) override { watch_ = watch; }
+  double TakeLoss(int64_t step) override;
+  HeldTensors Held(Role role) const override;
+  HeldTensors Updated() const override;
+  std::unique_ptr<TrainExecutor> Fork(const Program& program,
+                                      const TrainOptions& options) const override;
+
   void SetListener(OpListener listener) { listener_ = std::move(listener); }
-  // Looks at losses, gradients and what is sent, or at everything. From the first that is not
-  // finite on weights stay as they are. May be null.
-  void SetFiniteWatch(FiniteWatch* watch) { watch_ = watch; }
   // The bytes of this device's tensors, if tensor_memory.h is installed.
   MemoryAccount& memory() { return *memory_; }
-  // This device's part of a step's loss, once. Another thread may ask while this one works.
-  double TakeLoss(int64_t step);
   // Gradients as the last update saw them (if TrainOptions says so), and the parameters and
   // optimizer states now; by name.
   const TensorsByName& gradients() const { return gradients_; }
   TensorsByName Values(Role role) const;
-  // The parameters that this device updates, each of their buffers.
-  TensorsByName UpdatedValues() const;
   // What a buffer that is here has in it.
   at::Tensor Value(const BufferRef& ref, int64_t i) {
     return Whole(ref, SliceFor(ref.tensor, ref.slice), i);
@@ -138,9 +137,7 @@ class TorchExecutor final : public Executor {
   int64_t StepAt(const Instruction& in, int64_t i) const {
     return options_.first_step + StepOf(p_, in, i);
   }
-  void Watch(int64_t step, TensorId tensor, const at::Tensor& value) const {
-    if (watch_ != nullptr) watch_->Look(step, tensor, value);
-  }
+  void Watch(int64_t step, TensorId tensor, const at::Tensor& value) const;
   // Weights stay as they are.
   bool Frozen(const Segment& segment, const CompiledSegment& compiled, const Instruction& in,
               const std::vector<at::Tensor>& live) const;
@@ -164,5 +161,11 @@ class TorchExecutor final : public Executor {
   OpListener listener_;
   FiniteWatch* watch_ = nullptr;
 };
+
+// Runs made of them (Training). One thread each: devices are the threads.
+std::unique_ptr<TrainExecutor> MakeTorchExecutor(const Program& program, int32_t device,
+                                                 const Graph& graph, const DataSource& data,
+                                                 const TrainOptions& options,
+                                                 std::span<const StoredTensor> values);
 
 }  // namespace heddle

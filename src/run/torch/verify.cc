@@ -9,8 +9,8 @@
 
 #include "program/unroll.h"
 #include "run/data/synthetic.h"
-#include "run/torch/device_threads.h"
 #include "run/torch/reference.h"
+#include "run/torch/torch_threads.h"
 
 namespace heddle {
 namespace {

@@ -2,14 +2,15 @@
 #pragma once
 
 #include "base/result.h"
+#include "program/program.h"
 #include "run/rank_messages.h"
-#include "run/torch/torch_executor.h"
+#include "run/train/tensor_store.h"
 
 namespace heddle {
 
 // Of a role, at the first rank; nothing at the others. Of several that hold a part the first sends.
 // All ranks call it at the same time.
-Result<TensorsByName> GatherValues(Role role, const TorchExecutor& executor, const Program& program,
-                                   const Graph& graph, RankMessages& messages, DType dtype);
+Result<HeldTensors> GatherTensors(Role role, const TensorStore& store, const Program& program,
+                                  const Graph& graph, RankMessages& messages);
 
 }  // namespace heddle

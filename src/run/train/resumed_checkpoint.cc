@@ -1,9 +1,8 @@
-#include "run/torch/resumed_values.h"
+#include "run/train/resumed_checkpoint.h"
 
 #include <fmt/format.h>
 
 #include "run/store/run_directory.h"
-#include "run/torch/stored_tensors.h"
 
 namespace heddle {
 namespace {
@@ -28,12 +27,11 @@ Status CheckFits(const Graph& graph, const Checkpoint& checkpoint, const std::st
 
 }  // namespace
 
-Result<ResumedValues> LoadResumedValues(const std::string& resume, const Graph& graph,
-                                        DType dtype) {
+Result<Checkpoint> LoadResumedCheckpoint(const std::string& resume, const Graph& graph) {
   HEDDLE_ASSIGN(const ResumePoint point, FindResumePoint(resume));
-  HEDDLE_ASSIGN(const Checkpoint checkpoint, LoadCheckpoint(point.checkpoint));
+  HEDDLE_ASSIGN(Checkpoint checkpoint, LoadCheckpoint(point.checkpoint));
   HEDDLE_RETURN_IF_ERROR(CheckFits(graph, checkpoint, resume));
-  return ResumedValues{checkpoint.info, FromStored(checkpoint.tensors, dtype)};
+  return checkpoint;
 }
 
 }  // namespace heddle

@@ -1,4 +1,4 @@
-#include "run/training_stops.h"
+#include "run/train/training_stops.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,4 @@
-#include "run/torch/device_threads.h"
-
-#include <ATen/Parallel.h>
+#include "run/device_threads.h"
 
 #include <algorithm>
 #include <exception>
@@ -9,9 +7,9 @@
 #include <thread>
 
 #include "run/local_communicator.h"
-#include "run/worker.h"
 
 namespace heddle {
+
 Timeline EmptyTimeline(const Program& program) {
   Timeline timeline;
   timeline.source = "real";
@@ -29,19 +27,8 @@ void SortByStart(Timeline& timeline) {
       [](const TimelineEvent& a, const TimelineEvent& b) { return a.start < b.start; });
 }
 
-Executors MakeExecutors(const Program& program, const Graph& graph, const DataSource& data,
-                        const TrainOptions& options, const TensorsByName& values) {
-  Executors executors;
-  for (size_t d = 0; d < program.devices.size(); ++d) {
-    executors.push_back(std::make_unique<TorchExecutor>(program, static_cast<int32_t>(d), graph,
-                                                        data, options, values));
-  }
-  return executors;
-}
-
 Status RunOnThreads(const Program& program,
                     const std::function<Status(int32_t device, Communicator&)>& work) {
-  at::set_num_threads(1);  // devices are the threads
   LocalExchange exchange(program);
   std::mutex mutex;
   std::optional<Error> failure;
@@ -67,27 +54,6 @@ Status RunOnThreads(const Program& program,
   for (std::thread& thread : threads) thread.join();
   if (failure) return *failure;
   return Ok();
-}
-
-Result<Timeline> RunThreads(const Program& program, int64_t repetitions,
-                            const Executors& executors) {
-  Timeline timeline = EmptyTimeline(program);
-  std::mutex mutex;
-  WorkerOptions options;
-  options.repetitions = repetitions;
-  options.start = std::chrono::steady_clock::now();
-  const Status status =
-      RunOnThreads(program, [&](int32_t device, Communicator& communicator) -> Status {
-        HEDDLE_ASSIGN(const std::vector<TimelineEvent> events,
-                      RunDevice(program, device, *executors[static_cast<size_t>(device)],
-                                communicator, options));
-        const std::lock_guard lock(mutex);
-        timeline.events.insert(timeline.events.end(), events.begin(), events.end());
-        return Ok();
-      });
-  if (!status.ok()) return status.error();
-  SortByStart(timeline);
-  return timeline;
 }
 
 }  // namespace heddle

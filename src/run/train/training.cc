@@ -4,9 +4,9 @@
 
 #include "program/lower/forward_only.h"
 #include "program/lower/lower.h"
+#include "run/device_threads.h"
 #include "run/run_files.h"
-#include "run/torch/device_threads.h"
-#include "run/torch/train.h"
+#include "run/train/train.h"
 
 namespace heddle {
 
@@ -20,7 +20,8 @@ Result<DType> TrainedType(const Plan& plan, const RunConfig& config) {
                   "give --dtype fp32: the arithmetic of the plan, in another type");
 }
 
-Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config) {
+Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config,
+                                 MakeTrainExecutor executors) {
   for (const Op& op : graph.ops()) {
     if (op.kind != OpKind::kOpaque) continue;
     return BadInput(config.plan,
@@ -28,7 +29,7 @@ Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const Run
                     "run it with --emulate: devices then only keep time");
   }
   HEDDLE_RETURN_IF_ERROR(TrainedType(plan, config));
-  Training training{&plan, &graph, config, {}, {}, nullptr};
+  Training training{&plan, &graph, config, {}, {}, std::move(executors), nullptr};
   HEDDLE_ASSIGN(training.program, LowerPlan(plan, graph));
   // Looking at held-out samples knows one version of the weights.
   Plan flushed = plan;

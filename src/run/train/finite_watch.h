@@ -1,15 +1,13 @@
 // FiniteWatch: which tensor was the first to hold something that is no number, and in which step.
 //
 //   FiniteWatch watch(FiniteWatch::Manner::kNote);
-//   executor.SetFiniteWatch(&watch);
+//   executor.SetFiniteWatch(&watch);      // which calls watch.Bad(step, tensor)
 //   …
 //   watch.first()->tensor
 //
 // Tensors come in the order of the graph, where an op stands behind what it reads: of those that
 // are bad in one step, the one with the smallest number was bad first.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <compare>
 #include <cstdint>
@@ -26,9 +24,6 @@ struct NotFinite {
 
   auto operator<=>(const NotFinite&) const = default;
 };
-
-// Every element; true for integers.
-bool AllFinite(const at::Tensor& tensor);
 
 class FiniteWatch {
  public:
@@ -50,7 +45,17 @@ class FiniteWatch {
 
   explicit FiniteWatch(Manner manner) : manner_(manner) {}
 
-  void Look(int64_t step, TensorId tensor, const at::Tensor& value);
+  // Whether a bad value there would be the first: others need not be looked at.
+  bool Asks(int64_t step, TensorId tensor) const {
+    return !first_ || NotFinite{step, tensor.value} < *first_;
+  }
+  // There is one.
+  void Bad(int64_t step, TensorId tensor) {
+    if (!Asks(step, tensor)) return;
+    first_ = NotFinite{step, tensor.value};
+    if (manner_ == Manner::kThrow) throw Found(*first_);
+  }
+
   const std::optional<NotFinite>& first() const { return first_; }
   bool everything() const { return manner_ == Manner::kEverything; }
 

@@ -1,4 +1,4 @@
-#include "run/torch/finite_watch.h"
+#include "run/torch/finite_tensor.h"
 
 #include <ATen/ATen.h>
 
@@ -28,14 +28,6 @@ bool AllFinite(const at::Tensor& tensor) {
   // A sum is not finite if any term is not; it may also have grown too large by itself.
   if (std::isfinite(tensor.sum().item<double>())) return true;
   return at::isfinite(tensor).all().item<bool>();
-}
-
-void FiniteWatch::Look(int64_t step, TensorId tensor, const at::Tensor& value) {
-  const NotFinite here{step, tensor.value};
-  if (first_ && *first_ <= here) return;
-  if (AllFinite(value)) return;
-  first_ = here;
-  if (manner_ == Manner::kThrow) throw Found(here);
 }
 
 }  // namespace heddle

@@ -17,6 +17,9 @@ class TrainingStops {
   TrainingStops(const RunConfig& config, int64_t per_body, int64_t outside)
       : config_(config), per_body_(per_body), outside_(outside) {}
 
+  int64_t per_body() const { return per_body_; }
+  int64_t outside() const { return outside_; }
+
   int64_t After(int64_t step) const;
   bool Looks(int64_t step) const { return Due(config_.eval_every, step); }
   bool Saves(int64_t step) const { return Due(config_.save_every, step); }

@@ -1,11 +1,12 @@
 // Training a plan. Every device is a rank that runs the same code; the first one also decides what
 // comes next, keeps the log and writes checkpoints.
 //
-//   HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config));
-//   HEDDLE_ASSIGN(RunResult result, TrainOnThreads(training, listener));
+//   HEDDLE_ASSIGN(const Training training, PrepareTraining(plan, graph, config,
+//   MakeTorchExecutor)); HEDDLE_ASSIGN(RunResult result, TrainOnThreads(training, listener));
 //
 // Leaves a run directory (docs/run-directory.md) with the log and checkpoints. Bits depend on the
 // plan, the config and the data, never on timing, nor on whether ranks are threads or processes.
+// What computes is behind a TrainExecutor: nothing here knows the library.
 #pragma once
 
 #include <functional>
@@ -23,6 +24,7 @@
 #include "run/emulation.h"
 #include "run/gradient_noise.h"
 #include "run/run_config.h"
+#include "run/train/train_executor.h"
 #include "run/worker.h"
 #include "timeline/timeline.h"
 
@@ -73,13 +75,16 @@ struct Training {
   const Graph* graph = nullptr;
   RunConfig config;
   Program program;
-  Program forward;                 // for held-out samples
+  Program forward;  // for held-out samples
+  MakeTrainExecutor executors;
   Emulation* emulation = nullptr;  // may be null
 };
+
 // The type to train in: as the config says, or the plan's, if that can be trained in here.
 Result<DType> TrainedType(const Plan& plan, const RunConfig& config);
 
-Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config);
+Result<Training> PrepareTraining(const Plan& plan, const Graph& graph, const RunConfig& config,
+                                 MakeTrainExecutor executors);
 
 // How a rank's device is used by others too (run/share). Steps then go in one part.
 struct RankHooks {
