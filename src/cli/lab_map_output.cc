@@ -41,6 +41,14 @@ int KindOf(const std::string& name) {
                           std::begin(kMapKinds));
 }
 
+// Whose colours a cell has: those of who is in front, unless that is everybody.
+std::vector<int> KindsOf(const MapCell& cell) {
+  std::vector<int> kinds;
+  if (cell.front.size() == std::size(kMapKinds)) return kinds;
+  for (const std::string& name : cell.front) kinds.push_back(KindOf(name));
+  return kinds;
+}
+
 // How far the winner is ahead of the next: 1 for a factor of 8 and more.
 double StrengthOf(const MapCell& cell) {
   if (cell.front.size() != 1) return 0;
@@ -165,8 +173,9 @@ HeatMap HeatMapOf(const MapOptions& options, const Map& map) {
   drawn.x = Names(options.stages);
   drawn.y = Names(options.rows);
   drawn.kinds = {"PipeDream (pd)", "LocalSGD (local)", "a flush (flush)"};
-  drawn.none = "not told apart (?), or a tie (=)";
-  drawn.columns = options.noises.size();
+  drawn.two = "nobody is ahead of these two";
+  drawn.none = "of none of the three";
+  drawn.columns = std::min<size_t>(2, options.noises.size());  // as wide as a page
   for (const int64_t every : options.everys) {
     for (const double noise : options.noises) {
       HeatPanel& panel = drawn.panels.emplace_back();
@@ -175,7 +184,7 @@ HeatMap HeatMapOf(const MapOptions& options, const Map& map) {
         std::vector<HeatCell>& row = panel.cells.emplace_back();
         for (const MapCell& cell : map.cells) {
           if (cell.noise != noise || cell.every != every || cell.rows != rows) continue;
-          row.push_back({cell.front.size() == 1 ? KindOf(cell.front[0]) : -1,
+          row.push_back({KindsOf(cell),
                          StrengthOf(cell),
                          {cell.front.size() == 1 ? cell.front[0] : FrontLetters(cell),
                           IntervalText(cell.local_to_pd)},
@@ -185,8 +194,8 @@ HeatMap HeatMapOf(const MapOptions& options, const Map& map) {
     }
   }
   drawn.notes = {
-      "In a cell: who is ahead of both others, the fuller the colour the farther; below, "
-      "local over pd with its 95% interval.",
+      "In a cell: who is ahead of both others, the fuller the colour the farther, or whom nobody "
+      "is ahead of (P?L: not told apart, P=L: a tie); below, local over pd with its 95% interval.",
       Method(options)};
   if (const std::string few = FewRounds(map); !few.empty()) drawn.notes.push_back(few);
   return drawn;

@@ -86,10 +86,13 @@ std::string NoiseOf(const NoiseEstimate& noise, double rows_per_parameter) {
   const std::string rows =
       rows_per_parameter > 0 ? fmt::format(" --rows-per-parameter {:.3g}", rows_per_parameter) : "";
   if (std::isinf(noise.high)) {
+    const std::string least =
+        noise.low > 0 ? fmt::format("at least {:.3g} times the gradient's square", noise.low)
+                      : "anything";
     return fmt::format(
-        "noise       at least {:.3g} times the gradient's square in an update, from {} pairs of "
-        "them: the gradient is not told from none; more steps, or a larger batch, would tell\n",
-        noise.low, noise.pairs);
+        "noise       {} in an update, from {} pairs of them: the gradient is not told from none; "
+        "more steps, or a larger batch, would tell\n",
+        least, noise.pairs);
   }
   return fmt::format(
       "noise       {:.3g} [{:.3g}, {:.3g}] times the gradient's square in an update, from {} pairs "

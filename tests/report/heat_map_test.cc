@@ -19,11 +19,11 @@ HeatMap Two() {
   map.columns = 2;
   map.notes = {"a note"};
   map.panels.push_back({"noise 0",
-                        {{{.kind = 0, .strength = 1, .lines = {"pd", "1.4"}, .detail = "a < b"},
-                          {.kind = -1, .strength = 0, .lines = {"P?L"}, .detail = "x"}}}});
+                        {{{.kinds = {0}, .strength = 1, .lines = {"pd", "1.4"}, .detail = "a < b"},
+                          {.kinds = {}, .strength = 0, .lines = {"P?L"}, .detail = "x"}}}});
   map.panels.push_back({"noise 1",
-                        {{{.kind = 1, .strength = 0, .lines = {"local"}, .detail = "y"},
-                          {.kind = 1, .strength = 1, .lines = {"local"}, .detail = "z"}}}});
+                        {{{.kinds = {1}, .strength = 0, .lines = {"local"}, .detail = "y"},
+                          {.kinds = {1}, .strength = 1, .lines = {"local"}, .detail = "z"}}}});
   return map;
 }
 
@@ -44,6 +44,49 @@ TEST(HeatMapTest, EveryCellIsDrawnWithItsText) {
   }
   // The weaker a cell, the paler.
   EXPECT_NE(svg.find("fill=\"#f9e7bf\""), std::string::npos);
+}
+
+// Nothing told apart among three is grey; two of them show whom it lies between.
+TEST(HeatMapTest, ACellOfTwoKindsHasHalfOfEach) {
+  HeatMap map = Two();
+  map.two = "either";
+  map.panels[0].cells[0][1].kinds = {0, 1};
+  const std::string svg = SvgOf(map);
+  // Halves of 46 beside each other, the second where the first ends, both pale.
+  EXPECT_NE(svg.find("<rect x=\"156.0\" y=\"90.0\" width=\"46.0\" height=\"36.0\" "
+                     "fill=\"#bfdcec\"/>\n<rect x=\"202.0\" y=\"90.0\" width=\"46.0\" "
+                     "height=\"36.0\" fill=\"#f9e7bf\"/>"),
+            std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find(">either<"), std::string::npos);
+  EXPECT_EQ(SvgOf(Two()).find(">either<"), std::string::npos);
+}
+
+// A small map is wide enough for what stands above and below it, which is broken where it ends.
+TEST(HeatMapTest, LongTextIsBroken) {
+  HeatMap map = Two();
+  map.x = {"2"};
+  map.columns = 1;
+  for (HeatPanel& panel : map.panels) panel.cells[0].resize(1);
+  const std::string before = SvgOf(map);
+  map.title = map.notes[0] = std::string(34, 'w') + " " + std::string(34, 'w');
+  map.kinds[1] = std::string(60, 'k');
+  const std::string svg = SvgOf(map);
+  EXPECT_EQ(Count(svg, ">" + std::string(34, 'w') + "<"), 4U);  // two lines each
+  const auto height = [](const std::string& text) {
+    return std::stod(text.substr(text.find("height=\"") + 8));
+  };
+  EXPECT_EQ(height(svg) - height(before),
+            20 + 17 + 40);  // title, note, legend: a row each, and two
+}
+
+// Labels have no ink of their own, so that they can be read on a dark page too.
+TEST(HeatMapTest, LabelsFollowThePage) {
+  const std::string svg = SvgOf(Two());
+  EXPECT_NE(svg.find("@media (prefers-color-scheme: dark)"), std::string::npos);
+  for (size_t at = svg.find("<text"); at != std::string::npos; at = svg.find("<text", at + 1)) {
+    EXPECT_EQ(svg.substr(at, svg.find('>', at) - at).find("fill="), std::string::npos);
+  }
 }
 
 TEST(HeatMapTest, APageLoadsNothing) {
