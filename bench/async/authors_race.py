@@ -209,7 +209,8 @@ def logistic(cases, seeds):
         middle = numpy.mean(ratios)
         half = STUDENT[seeds - 1] * numpy.std(ratios, ddof=1) / math.sqrt(seeds)
         interval = ", ".join(f"{math.exp(middle + part):.3g}" for part in (-half, half))
-        print(f"{case:<11} {math.exp(middle):.3g} [{interval}]", flush=True)
+        ends = " to ".join(f"{math.exp(ratio):.3g}" for ratio in (min(ratios), max(ratios)))
+        print(f"{case:<11} {math.exp(middle):.3g} [{interval}], single seeds {ends}", flush=True)
 
 
 def main():
