@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,19 +19,33 @@ namespace {
 
 // Whole replicas: no program of divided tensors, yet sometimes faster than all of them.
 struct Replicas {
+  std::string_view name;
   Result<Plan> (*plan)(const Planning& planning);
   std::vector<double> (*shares)(const Planning& planning);
 };
-constexpr std::array kReplicas = {Replicas{&PlanDataParallel, &EqualShares},
-                                  Replicas{&PlanDataParallelProportional, &SharesBySpeed}};
+constexpr std::array kReplicas = {
+    Replicas{"dp", &PlanDataParallel, &EqualShares},
+    Replicas{"dp-proportional", &PlanDataParallelProportional, &SharesBySpeed}};
 
 // What such replicas take at least, with a number of microbatches that is tried first.
 double LeastOf(const Planning& planning, const std::vector<double>& shares) {
   double least = std::numeric_limits<double>::infinity();
+  const double sums = ReplicaSumSeconds(planning);
   for (const int64_t count : MicrobatchCounts(planning)) {
-    least = std::min(least, ReplicasBound(planning, shares, count));
+    least = std::min(least, ReplicasBoundWithSums(planning, shares, count, sums));
   }
   return least;
+}
+
+// As long as no program fits it is not said why replicas do not either.
+Status TryTuned(const Planning& planning, Result<Plan> (*tune)(const Planning& planning),
+                Best& best) {
+  Result<Plan> planned = tune(planning);
+  if (!planned.ok()) return Ok();
+  Plan plan = std::move(planned).value();
+  plan.strategy = "spmd";
+  HEDDLE_RETURN_IF_ERROR(best.Try(std::move(plan)));
+  return Ok();
 }
 
 }  // namespace
@@ -41,13 +56,13 @@ Result<Plan> PlanSpmdStrategy(const Planning& planning) {
   HEDDLE_ASSIGN(const std::optional<Error> refused, TryPrograms(planning, "spmd", &PlanSpmd, best));
   for (const Replicas& replicas : kReplicas) {
     if (planning.deadline.passed()) break;
-    if (LeastOf(planning, replicas.shares(planning)) >= best.seconds()) continue;
-    Result<Plan> planned = replicas.plan(planning);
-    if (!planned.ok()) continue;
-    Plan plan = std::move(planned).value();
-    const std::string name = std::exchange(plan.strategy, "spmd");
-    HEDDLE_ASSIGN(const Best::Outcome outcome, best.Try(std::move(plan)));
-    if (outcome != Best::Outcome::kFastest) continue;
+    const std::vector<double> shares = replicas.shares(planning);
+    if (LeastOf(planning, shares) >= best.seconds()) continue;
+    const double before = best.seconds();
+    HEDDLE_RETURN_IF_ERROR(best.plan() ? TryReplicas(planning, "spmd", shares, best)
+                                       : TryTuned(planning, *replicas.plan, best));
+    if (best.seconds() >= before) continue;
+    const std::string name(replicas.name);
     best.Note(no_programs ? name + ": " + no_programs->what
                           : name + " is faster than all programs");
   }

@@ -9,6 +9,7 @@
 #include "plan/partition_bound.h"
 #include "plan/pipeline/baselines.h"
 #include "plan/pipeline/candidate.h"
+#include "plan/pipeline/plain_plans.h"
 #include "plan/pipeline/spp.h"
 #include "random_cluster.h"
 #include "support/places.h"
@@ -33,6 +34,40 @@ std::vector<PartitionStage> RandomStages(std::mt19937& random, int layers, int d
     at += count;
   }
   return stages;
+}
+
+// Equal shares, by speed, and any others; links that compute waits for, or hardly.
+TEST(BoundsTest, NoReplicasAreFasterThanTheirSumsAllow) {
+  std::mt19937 random(11);
+  const char* models[] = {"mlp?layers=6&hidden=512", "tiny-gpt?layers=4", "gpt?layers=2&seq=64",
+                          "transformer?layers=2&seq=32"};
+  int fitting = 0, tight = 0;
+  for (int round = 0; round < 60; ++round) {
+    const Cluster cluster = RandomCluster(random, 2 + static_cast<int>(random() % 4));
+    PlanRequest options;
+    options.model = models[random() % 4];
+    options.batch = 1 + static_cast<int64_t>(random() % 40);
+    options.links = static_cast<LinkModel>(random() % 3);
+    const Planning planning = Planning::Make(options, cluster, nullptr).value();
+    std::vector<double> shares =
+        random() % 2 == 0 ? EqualShares(planning) : SharesBySpeed(planning);
+    if (random() % 3 == 0) shares[0] *= 3;
+    const int64_t most = std::min<int64_t>(options.batch, 12);
+    const auto count = static_cast<int64_t>(1 + random() % static_cast<unsigned>(most));
+    const Plan plan = ReplicasPlan(planning, "dp", shares, count);
+    const Result<Evaluation> evaluated = Evaluate(planning, plan, false);
+    ASSERT_TRUE(evaluated.ok()) << evaluated.error().ToString();
+    if (evaluated.value().lacks.value > 0) continue;
+    const double seconds = evaluated.value().simulation.iteration.value;
+    const double bound =
+        ReplicasBoundWithSums(planning, shares, count, ReplicaSumSeconds(planning));
+    EXPECT_LE(bound, seconds * (1 + 1e-9))
+        << options.model << ", batch " << options.batch << ", " << count << " microbatches";
+    ++fitting;
+    tight += bound > 0.8 * seconds ? 1 : 0;
+  }
+  EXPECT_GT(fitting, 30);
+  EXPECT_GT(tight, fitting / 3);
 }
 
 TEST(BoundsTest, NoRandomPlanIsFaster) {

@@ -72,23 +72,77 @@ Plan ReplicasPlan(const Planning& planning, const std::string& strategy,
   return plan;
 }
 
-double ReplicasBound(const Planning& planning, const std::vector<double>& shares,
-                     int64_t microbatches) {
+namespace {
+
+// Of all devices with samples, the most of what a device takes for its part of a microbatch.
+double SlowestReplica(const Planning& planning, const std::vector<double>& shares,
+                      int64_t microbatches,
+                      const std::function<double(int type, int64_t rows)>& take) {
   const int64_t rows = planning.request.batch / microbatches;
-  double all = 0, slowest = 0;
-  for (const double share : shares) all += share;
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  double slowest = 0;
   std::map<std::pair<int, int64_t>, double> seconds;  // by type and rows
   for (size_t d = 0; d < shares.size(); ++d) {
     const auto mine = static_cast<int64_t>(static_cast<double>(rows) * shares[d] / all);
     if (mine == 0) continue;
     const int type = planning.cluster->devices()[d].type;
     const auto [found, is_new] = seconds.try_emplace({type, mine}, 0);
-    if (is_new) {
-      found->second = LayerSeconds(planning, mine).Of(type, 0, planning.chain.size() - 1);
-    }
+    if (is_new) found->second = take(type, mine);
     slowest = std::max(slowest, found->second);
   }
-  return static_cast<double>(microbatches) * slowest;
+  return slowest;
+}
+
+}  // namespace
+
+double ReplicasBound(const Planning& planning, const std::vector<double>& shares,
+                     int64_t microbatches) {
+  return static_cast<double>(microbatches) *
+         SlowestReplica(planning, shares, microbatches, [&](int type, int64_t rows) {
+           return LayerSeconds(planning, rows).Of(type, 0, planning.chain.size() - 1);
+         });
+}
+
+double ReplicaSumSeconds(const Planning& planning) {
+  if (planning.request.sync != GradientSync::kAllReduce) return 0;
+  std::vector<DeviceId> group;
+  for (int d = 0; d < planning.cluster->device_count(); ++d) group.push_back(DeviceId{d});
+  if (group.size() < 2) return 0;
+  Bytes bytes;
+  for (const Parameter& parameter : planning.graph.parameters()) {
+    bytes += planning.graph.tensor(parameter.gradient).bytes();
+  }
+  const std::vector<Bytes> sizes = {planning.request.compress ? Bytes{bytes.value / 2} : bytes};
+  const NetworkCost network(*planning.cluster);
+  CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing,
+                            0};
+  request.algorithm = network.Cheapest(request);
+  return network.Collective(request).seconds.value;
+}
+
+double ReplicasBoundWithSums(const Planning& planning, const std::vector<double>& shares,
+                             int64_t microbatches, double sums) {
+  const OpCost cost = planning.cost();
+  const auto before = static_cast<double>(microbatches - 1);
+  const int last = planning.chain.size() - 1;
+  const auto take = [&](int type, int64_t rows) {
+    double forward = 0;
+    const DeviceTypeSpec& spec = planning.cluster->types()[static_cast<size_t>(type)];
+    for (const ChainLayer& layer : planning.chain.layers) {
+      for (const OpId id : layer.forward) {
+        forward += cost.RowsSeconds(planning.graph.op(id), rows, spec).value;
+      }
+    }
+    if (before == 0) return forward;
+    return before * LayerSeconds(planning, rows).Of(type, 0, last) + forward;
+  };
+  // Somebody has a sample of every microbatch.
+  double sample = kInfinity;
+  for (size_t type = 0; type < planning.cluster->types().size(); ++type) {
+    sample = std::min(sample, take(static_cast<int>(type), 1));
+  }
+  const double slowest = SlowestReplica(planning, shares, microbatches, take);
+  return std::max(ReplicasBound(planning, shares, microbatches), std::max(sample, slowest) + sums);
 }
 
 // ---- stages in the order of the file ------------------------------------------------------------
@@ -211,6 +265,27 @@ std::set<int64_t> ReachableCounts(const Planning& planning, int64_t unit) {
   return counts;
 }
 
+}  // namespace
+
+Status TryReplicas(const Planning& planning, const std::string& strategy,
+                   const std::vector<double>& shares, Best& best) {
+  if (planning.request.batch < planning.cluster->device_count()) return Ok();
+  if (!EachHoldsModel(planning)) return Ok();
+  const double sums = ReplicaSumSeconds(planning);
+  std::vector<std::pair<double, int64_t>> counts;  // by bound
+  for (const int64_t count : ReachableCounts(planning, 1)) {
+    counts.emplace_back(ReplicasBoundWithSums(planning, shares, count, sums), count);
+  }
+  std::sort(counts.begin(), counts.end());
+  for (const auto& [bound, count] : counts) {
+    if (planning.deadline.passed() || bound >= best.seconds()) break;
+    HEDDLE_RETURN_IF_ERROR(TryWithRecompute(best, ReplicasPlan(planning, strategy, shares, count)));
+  }
+  return Ok();
+}
+
+namespace {
+
 class PlainSearch {
  public:
   PlainSearch(const LayerTable& table, std::string strategy, Best& best)
@@ -284,27 +359,10 @@ class PlainSearch {
     return bound;
   }
 
-  double SumSeconds() const {
-    if (planning_.request.sync != GradientSync::kAllReduce) return 0;
-    std::vector<DeviceId> group;
-    for (int d = 0; d < planning_.cluster->device_count(); ++d) group.push_back(DeviceId{d});
-    if (group.size() < 2) return 0;
-    Bytes bytes;
-    for (const Parameter& parameter : planning_.graph.parameters()) {
-      bytes += planning_.graph.tensor(parameter.gradient).bytes();
-    }
-    const std::vector<Bytes> sizes = {planning_.request.compress ? Bytes{bytes.value / 2} : bytes};
-    const NetworkCost network(*planning_.cluster);
-    CollectiveRequest request{CollectiveKind::kAllReduce, group, sizes, CollectiveAlgorithm::kRing,
-                              0};
-    request.algorithm = network.Cheapest(request);
-    return network.Collective(request).seconds.value;
-  }
-
   void AddReplicas() {
     if (planning_.request.batch < planning_.cluster->device_count()) return;
     if (!EachHoldsModel(planning_)) return;
-    const double sums = SumSeconds();
+    const double sums = ReplicaSumSeconds(planning_);
     const std::vector<double> equal = EqualShares(planning_), by_speed = SharesBySpeed(planning_);
     for (const int64_t m : ReachableCounts(planning_, 1)) {
       for (const std::vector<double>& shares : {by_speed, equal}) {

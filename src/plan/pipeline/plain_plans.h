@@ -29,6 +29,15 @@ Plan ReplicasPlan(const Planning& planning, const std::string& strategy,
 double ReplicasBound(const Planning& planning, const std::vector<double>& shares,
                      int64_t microbatches);
 
+// What the sums of all gradients take, one after the other, each as fast as can be; 0 where servers
+// add them up.
+double ReplicaSumSeconds(const Planning& planning);
+
+// The same, and nobody has a gradient before its forward of the last microbatch is over. Then all
+// are summed, and a device updates its weights before it goes on with the next batch.
+double ReplicasBoundWithSums(const Planning& planning, const std::vector<double>& shares,
+                             int64_t microbatches, double sums);
+
 // `rounds` runs of layers per device; run k is on device k modulo the number of devices.
 struct FileStages {
   std::vector<LayerRun> runs;
@@ -39,6 +48,11 @@ FileStages FileStagesFor(const Planning& planning, int64_t microbatches, int dev
 // With one order for each device.
 Plan FileStagesPlan(const Planning& planning, const std::string& strategy, const FileStages& stages,
                     const std::vector<WorkOrder>& orders, int64_t microbatches);
+
+// Such replicas with every number of microbatches that may be faster than the best, the least bound
+// first.
+Status TryReplicas(const Planning& planning, const std::string& strategy,
+                   const std::vector<double>& shares, Best& best);
 
 // One device a stage in the order of the file, as a candidate of the search.
 class FileOrder {

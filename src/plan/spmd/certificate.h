@@ -6,7 +6,8 @@
 //
 // Where memory is plenty the bound is that of all programs; where the cheapest of all does not fit,
 // that of those which fit (memory_limits.h), and programs that the limits let pass are looked at
-// with the memory they really take.
+// with the memory they really take. Of models so large that bytes get no prices it stays that of
+// all programs.
 #pragma once
 
 #include <optional>

@@ -205,15 +205,36 @@ bool Potentials::Improve(const Effort& effort) {
     for (const OpTouch& touch : op.touches) CarryForward(touch);
   }
   for (int pass = 0; pass < effort.passes; ++pass) {
-    before_pass_ = bound();
+    const double before = before_pass_ = bound();
     for (size_t k = 0; k < ops_.size(); ++k) Update(ops_[k], /*forward=*/true);
+    // The way back excludes by what the way there has found.
+    before_pass_ = std::max(before_pass_, BoundAtEnd());
     for (size_t k = ops_.size(); k-- > 0;) Update(ops_[k], /*forward=*/false);
     SumUp();
-    if (bound() >= upper_ || bound() - before_pass_ < effort.worthwhile * std::abs(bound())) {
+    if (bound() >= upper_ || bound() - before < effort.worthwhile * std::abs(bound())) {
       return false;
     }
   }
   return true;
+}
+
+double Potentials::ConstantOfBytes() const {
+  double constant = 0;
+  for (size_t kind = 0; kind < byte_prices_.size(); ++kind) {
+    constant -= byte_prices_[kind] * limits_->room()[kind];
+  }
+  return constant;
+}
+
+// The bound by what tensors cost up to their last touches.
+double Potentials::BoundAtEnd() const {
+  double sum = ConstantOfBytes();
+  for (const TensorNode& tensor : tensors_) {
+    if (tensor.chain->touches.empty()) continue;
+    sum += *std::min_element(tensor.from.back().begin(), tensor.from.back().end());
+  }
+  for (const OpNode& op : ops_) sum += *std::min_element(op.own.begin(), op.own.end());
+  return sum;
 }
 
 void Potentials::SumUp() {
@@ -225,10 +246,7 @@ void Potentials::SumUp() {
   for (const OpNode& op : ops_) {
     own.push_back(*std::min_element(op.own.begin(), op.own.end()));
   }
-  double constant = 0;
-  for (size_t kind = 0; kind < byte_prices_.size(); ++kind) {
-    constant -= byte_prices_[kind] * limits_->room()[kind];
-  }
+  const double constant = ConstantOfBytes();
   double ops = std::accumulate(own.begin(), own.end(), constant);
   rest_.clear();
   looked_up_.assign(levels_.size(), {});

@@ -102,6 +102,8 @@ class Potentials {
   void Collect(const OpTouch& touch, std::vector<double>& marginal) const;
   void CarryForward(const OpTouch& touch);
   void CarryBack(const OpTouch& touch);
+  double ConstantOfBytes() const;  // of the room
+  double BoundAtEnd() const;
   void SumUp();
 
   SpmdProblem& problem_;
@@ -116,7 +118,7 @@ class Potentials {
   std::vector<double> byte_prices_;
   std::vector<double> rest_;                    // by step; one more
   double upper_ = kNever;                       //
-  double before_pass_ = -kNever;                // the bound
+  double before_pass_ = -kNever;                // the bound before a way there or back
   std::vector<std::vector<double>> marginals_;  // by touch of the op in hand
   // By step and place: u by fact, looked up once; negative infinity: not yet.
   std::vector<std::vector<std::vector<double>>> looked_up_;
