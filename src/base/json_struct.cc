@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace heddle {
@@ -65,7 +66,7 @@ Status ReadValue(const JsonField& json, const ValueLimits& limits, int32_t& valu
 
 Status ReadValue(const JsonField& json, const ValueLimits&, uint64_t& value) {
   if (!json.json().is_number_unsigned()) {
-    return json.Bad(fmt::format("found {}, expected a whole number from 0", json.json().dump()));
+    return json.Bad(fmt::format("found {}, expected a whole number from 0", JsonText(json.json())));
   }
   value = json.json().get<uint64_t>();
   return Ok();

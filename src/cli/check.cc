@@ -63,7 +63,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
 
 void AddCheckCommand(Commands& commands) {
   auto flags = std::make_shared<ProgramFlags>();
-  CLI::App* command =
+  const Command command =
       commands.Add("check", "Prove a plan's Program well formed", "heddle check plan.json");
   flags->AddTo(command, false);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });

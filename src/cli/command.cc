@@ -10,17 +10,17 @@
 #include <cstring>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/option_rules.h"
 #include "cli/profile_fit.h"
-#include "cli/unknown_option.h"
 
 namespace heddle {
 
 void Terminal::PrintJson(const Json& value) const {
   printed_json = true;
   const bool ascii = charset == Charset::kAscii;  // JSON can say all characters in it
-  PrintData(value.dump(2, ' ', ascii, Json::error_handler_t::replace) + "\n");
+  PrintData(JsonText(value, 2, ascii) + "\n");
 }
 
 void Terminal::Print(const std::string& text) const {
@@ -28,16 +28,16 @@ void Terminal::Print(const std::string& text) const {
 }
 
 void Terminal::PrintError(const std::string& text) const {
-  std::fputs(ForTerminal(text, {width, charset}).c_str(), stderr);
+  std::fputs(ForTerminal(text, {width, charset}).c_str(), err);
 }
 
 void Terminal::PrintData(const std::string& text) const {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if (!written && output_error == 0) output_error = errno;
 }
 
 Status Terminal::Flush() const {
-  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  if (std::fflush(out) != 0 && output_error == 0) output_error = errno;
   if (output_error == 0) return Ok();
   return BadInput("standard output", fmt::format("cannot write: {}", std::strerror(output_error)),
                   output_error == EBADF ? "it is closed: send it to a file, or to /dev/null"
@@ -45,25 +45,23 @@ Status Terminal::Flush() const {
 }
 
 void Terminal::Progress(const std::string& text) const {
-  if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r\033[K%s", InCharset(Printable(text), charset).c_str());
-  std::fflush(stderr);
+  if (isatty(fileno(err)) == 0) return;
+  std::fprintf(err, "\r\033[K%s", InCharset(Printable(text), charset).c_str());
+  std::fflush(err);
 }
 
 void Terminal::EndProgress() const {
-  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+  if (isatty(fileno(err)) != 0) std::fprintf(err, "\r\033[K");
 }
 
-CLI::App* Commands::Add(const std::string& name, const std::string& about,
-                        const std::string& example) {
-  CLI::App* command = app_.add_subcommand(name, about);
-  command->footer("Example:\n  " + example);
-  return command;
+Command Commands::Add(const std::string& name, const std::string& about,
+                      const std::string& example) {
+  return parent_.AddCommand(name, about, example);
 }
 
 std::vector<std::string> Commands::Names() const {
   std::vector<std::string> names;
-  for (const Entry& entry : actions_) names.push_back(entry.command->get_name());
+  for (const Entry& entry : actions_) names.push_back(entry.command.name());
   return names;
 }
 
@@ -74,8 +72,8 @@ bool Commands::Knows(const std::string& name) const {
 
 Status Commands::Run(const Terminal& terminal) const {
   for (const Entry& entry : actions_) {
-    if (!entry.command->parsed()) continue;
-    HEDDLE_RETURN_IF_ERROR(CheckOptionRules(PathOf(*entry.command), *entry.command));
+    if (!entry.command.parsed()) continue;
+    HEDDLE_RETURN_IF_ERROR(CheckOptionRules(entry.command));
     return entry.action(terminal);
   }
   return Usage("no subcommand given", "see heddle --help");
@@ -98,18 +96,19 @@ const char* TypeName(RequestValue kind) {
 
 }  // namespace
 
-void PlanFlags::AddTo(CLI::App* command) {
+void PlanFlags::AddTo(const Command& command) {
   for (const RequestField& field : RequestFields()) {
     if (!field.taken_by(source_)) continue;
     std::string names = field.option();
     if (!field.aliases.empty()) names += fmt::format(",{}", field.aliases);
-    CLI::Option* option = command->add_option(names, texts_[field.key], field.about_with_choices());
-    option->type_name(TypeName(field.kind))->required(field.required);
-    option->default_str(field.default_text());
+    command.AddOption(names, texts_[field.key], field.about_with_choices())
+        .TypeName(TypeName(field.kind))
+        .Required(field.required)
+        .DefaultText(field.default_text());
   }
-  command->add_option("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
-      ->required();
-  command->add_option("--profile", profile, "Measured times of ops (JSON)");
+  command.AddOption("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
+      .Required();
+  command.AddOption("--profile", profile, "Measured times of ops (JSON)");
 }
 
 Result<PlanRequest> PlanFlags::ToRequest() const {

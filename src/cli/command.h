@@ -2,7 +2,7 @@
 // standard output, progress and errors to standard error.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,6 +12,7 @@
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "plan/planning.h"
 #include "program/plan/request_fields.h"
 #include "report/terminal_text.h"
@@ -25,6 +26,8 @@ struct Terminal {
   bool colour = false;  // standard output is a terminal and NO_COLOR is not set
   int width = 80;
   Charset charset = Charset::kUtf8;
+  std::FILE* out = stdout;
+  std::FILE* err = stderr;
   mutable bool printed_json = false;  // a failure then adds no second object
   mutable int output_error = 0;       // errno of the first write that failed
 
@@ -51,19 +54,19 @@ using Action = std::function<Status(const Terminal&)>;
 // Adds the subcommand to the parser and remembers what to run.
 class Commands {
  public:
-  explicit Commands(CLI::App& app) : app_(app) {}
-  CLI::App* Add(const std::string& name, const std::string& about, const std::string& example);
-  void OnRun(CLI::App* command, Action action) { actions_.push_back({command, std::move(action)}); }
+  explicit Commands(Command parent) : parent_(parent) {}
+  Command Add(const std::string& name, const std::string& about, const std::string& example);
+  void OnRun(Command command, Action action) { actions_.push_back({command, std::move(action)}); }
   Status Run(const Terminal& terminal) const;
   std::vector<std::string> Names() const;
   bool Knows(const std::string& name) const;
 
  private:
   struct Entry {
-    CLI::App* command;
+    Command command;
     Action action;
   };
-  CLI::App& app_;
+  Command parent_;
   std::vector<Entry> actions_;
 };
 
@@ -72,7 +75,7 @@ class Commands {
 class PlanFlags {
  public:
   explicit PlanFlags(RequestSource source) : source_(source) {}
-  void AddTo(CLI::App* command);
+  void AddTo(const Command& command);
   Result<PlanRequest> ToRequest() const;
 
   std::string cluster;
@@ -96,7 +99,7 @@ void AddCheckCommand(Commands& commands);
 void AddCompareCommand(Commands& commands);
 void AddDemoCommand(Commands& commands);
 void AddExplainCommand(Commands& commands);
-void AddHelpCommand(Commands& commands, const CLI::App& app);
+void AddHelpCommand(Commands& commands, const Command& root);
 void AddLabCommand(Commands& commands);
 void AddLowerCommand(Commands& commands);
 void AddModelsCommand(Commands& commands);

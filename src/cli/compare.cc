@@ -170,12 +170,12 @@ class RowWatch {
   explicit RowWatch(const Terminal& terminal) : terminal_(terminal) {
     struct stat out {
     }, err{};
-    fstat(STDOUT_FILENO, &out);
-    fstat(STDERR_FILENO, &err);
+    fstat(fileno(terminal.out), &out);
+    fstat(fileno(terminal.err), &err);
     const bool same = out.st_dev == err.st_dev && out.st_ino == err.st_ino;
     constexpr double kWorthALine = 1;  // seconds
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    patience_ = isatty(STDERR_FILENO) != 0 ? 0 : (same ? kNever : kWorthALine);
+    patience_ = isatty(fileno(terminal.err)) != 0 ? 0 : (same ? kNever : kWorthALine);
   }
 
   void Starts(const Planner& planner) const {
@@ -267,20 +267,20 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddCompareCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add(
+  const Command command = commands.Add(
       "compare", "Plan with every strategy and compare",
       "heddle compare --model 'gpt?layers=24' --cluster examples/clusters/mixed4.toml");
   flags->plan.AddTo(command);
   command
-      ->add_option("--strategies", flags->strategies,
-                   "Only these, separated by commas (see heddle plan --help for their names)")
-      ->delimiter(',');
+      .AddOption("--strategies", flags->strategies,
+                 "Only these, separated by commas (see heddle plan --help for their names)")
+      .SplitAt(',');
   command
-      ->add_option("--budget", flags->budget,
-                   "Seconds for all of the planning; what is not done by then is \"not finished\"")
-      ->envname("HEDDLE_BUDGET")
-      ->check(Above(0))
-      ->capture_default_str();
+      .AddOption("--budget", flags->budget,
+                 "Seconds for all of the planning; what is not done by then is \"not finished\"")
+      .FromEnvironment("HEDDLE_BUDGET")
+      .Check(Above(0))
+      .ShowDefault();
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

@@ -9,12 +9,13 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "choose/planners.h"
 #include "cli/command.h"
-#include "cli/plan_text.h"
 #include "cli/worker_process.h"
 #include "report/gantt.h"
+#include "report/plan/plan_text.h"
 #include "report/summary.h"
 #include "run/run_config.h"
 
@@ -80,7 +81,7 @@ const Plan& FastestAsOneDevice(const std::vector<Plan>& plans) {
 // What a worker said of an emulated run of a plan.
 Result<Json> RunEmulated(const Plan& plan, const Graph& graph, const std::string& folder) {
   const std::string path = folder + "/" + plan.strategy + ".json";
-  HEDDLE_RETURN_IF_ERROR(WriteFile(path, PlanToJson(plan, graph).dump(2)));
+  HEDDLE_RETURN_IF_ERROR(WriteFile(path, JsonText(PlanToJson(plan, graph), 2)));
   RunConfig config;
   config.plan = path;
   config.steps = 13;
@@ -88,7 +89,7 @@ Result<Json> RunEmulated(const Plan& plan, const Graph& graph, const std::string
   config.emulate = true;
   config.directory = folder + "/" + plan.strategy;
   HEDDLE_ASSIGN(const std::string output,
-                OutputOfWorker({"run", RunConfigToJson(config).dump(), "--json"}));
+                OutputOfWorker({"run", JsonText(RunConfigToJson(config)), "--json"}));
   return ParseJson(output, "heddle run");
 }
 
@@ -186,10 +187,10 @@ Status Run(bool only_plan, const Terminal& terminal) {
 
 void AddDemoCommand(Commands& commands) {
   auto only_plan = std::make_shared<bool>(false);
-  CLI::App* command = commands.Add(
+  const Command command = commands.Add(
       "demo", "Plan, check and simulate a GPT on a mixed cluster; run a small one, emulated",
       "heddle demo");
-  command->add_flag("--only-plan", *only_plan, "Run nothing");
+  command.AddFlag("--only-plan", *only_plan, "Run nothing");
   commands.OnRun(command,
                  [only_plan](const Terminal& terminal) { return Run(*only_plan, terminal); });
 }

@@ -63,13 +63,13 @@ Result<std::vector<double>> ParseReals(const std::string& flag, const std::strin
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 void AddLabCommand(Commands& commands) {
-  CLI::App* lab =
+  const Command lab =
       commands.Add("lab", "Races between training methods under one clock, and their theory",
                    "heddle lab race --objective quadratic --stages 2,4 --methods pd,local,gpipe");
   // What is none of the experiments: so that the error can name the nearest.
   auto other = std::make_shared<std::string>();
-  lab->add_option("experiment", *other, "One of the subcommands below");
-  auto experiments = std::make_shared<Commands>(*lab);
+  lab.AddOption("experiment", *other, "One of the subcommands below");
+  auto experiments = std::make_shared<Commands>(lab);
   AddLabDelayCommand(*experiments);
   AddLabMapCommand(*experiments);
   AddLabRaceCommand(*experiments);

@@ -165,21 +165,20 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddLabDelayCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add("delay", "How old weights are in an asynchronous pipeline",
-                                   "heddle lab delay --stages 1..8");
-  command->add_option("--stages", flags->stages, "Numbers of stages: 1..32, or 2,4,8")
-      ->capture_default_str();
-  command->add_option("--forward", flags->forward, "Ticks of a forward")
-      ->check(Within(1, 1000))
-      ->capture_default_str();
-  command->add_option("--backward", flags->backward, "Ticks of a backward")
-      ->check(Within(1, 1000))
-      ->capture_default_str();
-  command->add_option("--latency", flags->latency, "Ticks from one stage to the next")
-      ->check(Within(0, 1000))
-      ->capture_default_str();
-  command->add_option("--slowness", flags->slowness,
-                      "How many times as long stages take, repeated, as in 1,1,2");
+  const Command command = commands.Add("delay", "How old weights are in an asynchronous pipeline",
+                                       "heddle lab delay --stages 1..8");
+  command.AddOption("--stages", flags->stages, "Numbers of stages: 1..32, or 2,4,8").ShowDefault();
+  command.AddOption("--forward", flags->forward, "Ticks of a forward")
+      .Check(Within(1, 1000))
+      .ShowDefault();
+  command.AddOption("--backward", flags->backward, "Ticks of a backward")
+      .Check(Within(1, 1000))
+      .ShowDefault();
+  command.AddOption("--latency", flags->latency, "Ticks from one stage to the next")
+      .Check(Within(0, 1000))
+      .ShowDefault();
+  command.AddOption("--slowness", flags->slowness,
+                    "How many times as long stages take, repeated, as in 1,1,2");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

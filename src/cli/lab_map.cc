@@ -10,10 +10,10 @@
 #include "base/json_field.h"
 #include "base/text.h"
 #include "cli/lab.h"
-#include "cli/lab_map_output.h"
 #include "cli/value_check.h"
 #include "lab/map.h"
 #include "report/heat_map.h"
+#include "report/lab/map_text.h"
 
 namespace heddle {
 namespace {
@@ -73,7 +73,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
     terminal.PrintJson(MapJson(options, map));
     return Ok();
   }
-  PrintMap(options, map, flags.all, terminal);
+  terminal.Print(MapText(options, map, flags.all, terminal.style()));
   if (!flags.plot.empty()) terminal.Print(fmt::format("Drawn in {}.\n", flags.plot));
   return Ok();
 }
@@ -83,36 +83,32 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 void AddLabMapCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
   flags->map.threads = 0;
-  CLI::App* command =
+  const Command command =
       commands.Add("map", "Who is ahead where: PipeDream, LocalSGD or a flush",
                    "heddle lab map --objective logistic --stages 2..32 --plot map.svg");
-  command->add_option("--objective", flags->map.objective, "logistic or least-squares, made data")
-      ->check(OneOf({"logistic", "least-squares"}))
-      ->capture_default_str();
-  command->add_option("--dimension", flags->map.dimension, "Parameters")
-      ->check(Within(1, 4096))
-      ->capture_default_str();
-  command->add_option("--noise", flags->noise, "σ of every gradient's element")
-      ->capture_default_str();
-  command->add_option("--rows-per-parameter", flags->rows, "Samples for each parameter")
-      ->capture_default_str();
-  command->add_option("--every", flags->every, "LocalSGD: steps between averages")
-      ->capture_default_str();
-  command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
-      ->capture_default_str();
-  command->add_option("--seeds", flags->map.seeds, "Data and noises; 10 for a verdict")
-      ->capture_default_str();
-  command->add_option("--tune-seeds", flags->map.tune_seeds, "Others, to choose step sizes on")
-      ->check(AtLeast(1))
-      ->capture_default_str();
-  command->add_option("--seed", flags->map.first_seed, "The first of the seeds")
-      ->capture_default_str();
-  command->add_option("--ticks", flags->map.ticks, "Simulated time")->capture_default_str();
-  command->add_option("--threads", flags->map.threads, "0: as many as there are cores")
-      ->capture_default_str()
-      ->check(Within(0, 256));
-  command->add_flag("--all", flags->all, "Every cell with its intervals, a line each");
-  command->add_option("--plot", flags->plot, "Write the map to this .svg or .html");
+  command.AddOption("--objective", flags->map.objective, "logistic or least-squares, made data")
+      .Check(OneOf({"logistic", "least-squares"}))
+      .ShowDefault();
+  command.AddOption("--dimension", flags->map.dimension, "Parameters")
+      .Check(Within(1, 4096))
+      .ShowDefault();
+  command.AddOption("--noise", flags->noise, "σ of every gradient's element").ShowDefault();
+  command.AddOption("--rows-per-parameter", flags->rows, "Samples for each parameter")
+      .ShowDefault();
+  command.AddOption("--every", flags->every, "LocalSGD: steps between averages").ShowDefault();
+  command.AddOption("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
+      .ShowDefault();
+  command.AddOption("--seeds", flags->map.seeds, "Data and noises; 10 for a verdict").ShowDefault();
+  command.AddOption("--tune-seeds", flags->map.tune_seeds, "Others, to choose step sizes on")
+      .Check(AtLeast(1))
+      .ShowDefault();
+  command.AddOption("--seed", flags->map.first_seed, "The first of the seeds").ShowDefault();
+  command.AddOption("--ticks", flags->map.ticks, "Simulated time").ShowDefault();
+  command.AddOption("--threads", flags->map.threads, "0: as many as there are cores")
+      .ShowDefault()
+      .Check(Within(0, 256));
+  command.AddFlag("--all", flags->all, "Every cell with its intervals, a line each");
+  command.AddOption("--plot", flags->plot, "Write the map to this .svg or .html");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

@@ -98,17 +98,15 @@ std::string PaperListing() {
   return text;
 }
 
-Status ApplyPaper(const std::string& name, CLI::App& command) {
+Status ApplyPaper(const std::string& name, const Command& command) {
   const auto paper = std::find_if(Papers().begin(), Papers().end(),
                                   [&](const Paper& one) { return one.name == name; });
   if (paper == Papers().end()) {
     return Usage("--paper: \"" + name + "\" is unknown", SuggestName(name, PaperNames()));
   }
   for (const Setting& setting : paper->settings) {
-    CLI::Option* option = command.get_option(setting.flag);
-    if (option->count() > 0) continue;
-    option->add_result(setting.value);
-    option->run_callback();
+    const std::optional<Option> option = command.Find(setting.flag);
+    if (option && !option->given()) option->Give(setting.value);
   }
   return Ok();
 }

@@ -3,11 +3,11 @@
 //   heddle lab race --paper logistic --stages 32 --noise 0.2     all of theirs but these two
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/command_line.h"
 
 namespace heddle {
 
@@ -16,6 +16,6 @@ std::vector<std::string> PaperNames();
 std::string PaperListing();
 
 // Gives every option that is not given what the setting has. Bad usage: no such setting.
-Status ApplyPaper(const std::string& name, CLI::App& command);
+Status ApplyPaper(const std::string& name, const Command& command);
 
 }  // namespace heddle

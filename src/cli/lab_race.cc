@@ -12,15 +12,16 @@
 #include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/lab.h"
 #include "cli/lab_paper.h"
-#include "cli/lab_race_output.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
 #include "lab/methods.h"
 #include "lab/problems.h"
 #include "lab/race_json.h"
+#include "report/lab/race_text.h"
 #include "report/text_width.h"
 
 namespace heddle {
@@ -35,7 +36,8 @@ struct Flags {
   std::string plot;
   std::string target;
   std::string paper;
-  bool zero_start = false, shuffled = false, fresh_data = false;
+  std::string start = "normal", order = "cyclic";
+  bool fresh_data = false;
   RaceOptions race;
 };
 
@@ -92,9 +94,9 @@ bool OnPlan(const Flags& flags) { return flags.objective.starts_with(kPlanPrefix
 
 // What a network takes unless told otherwise: a gradient costs it a hundred times what it costs the
 // other objectives, and more where libtorch computes it.
-void SetNetworkDefaults(const CLI::App& command, Flags& flags) {
+void SetNetworkDefaults(const Command& command, Flags& flags) {
   const auto unless_given = [&](const char* flag, auto& option, auto value) {
-    if (command.count(flag) == 0) option = value;
+    if (!command.Find(flag)->given()) option = value;
   };
   unless_given("--stages", flags.stages, "2,4,8");
   unless_given("--methods", flags.methods,
@@ -118,8 +120,8 @@ class RaceProgress {
     constexpr double kSure = 5, kLong = 60;
     if (told_ || passed < kSure) return;
     told_ = true;
-    if (left < kLong || isatty(STDERR_FILENO) != 0) return;
-    fmt::print(stderr,
+    if (left < kLong || isatty(fileno(terminal_.err)) != 0) return;
+    fmt::print(terminal_.err,
                "racing: {} trials, about {:.0f} min; more where a step size is at an edge\n", known,
                (passed + left) / 60);
   }
@@ -194,8 +196,9 @@ Result<RunRaceResult> RaceOnPlan(const std::string& plan, RaceOptions& options) 
     options.progress(ParseInteger(words[1]).value_or(1), ParseInteger(words[2]).value_or(1));
     return true;
   };
-  HEDDLE_ASSIGN(const std::string said,
-                OutputOfWorker({"race", plan, RaceOptionsToJson(options).dump(), "--json"}, takes));
+  HEDDLE_ASSIGN(
+      const std::string said,
+      OutputOfWorker({"race", plan, JsonText(RaceOptionsToJson(options)), "--json"}, takes));
   HEDDLE_ASSIGN(const Json json, ParseJson(said, "heddle-worker race"));
   HEDDLE_ASSIGN(RaceReport report, RaceFromJson(JsonField(json, "heddle-worker race"), options));
   options.stages = report.stages;
@@ -215,7 +218,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const RunRaceResult result, std::move(ran));
   const auto& [subject, race] = result;
   for (const std::string& warning : {FewRounds(options, race), SameSeeds(race)}) {
-    if (!warning.empty()) fmt::print(stderr, "{}", Wrapped(warning, terminal.width));
+    if (!warning.empty()) fmt::print(terminal.err, "{}", Wrapped(warning, terminal.width));
   }
   if (!flags.plot.empty()) {
     const LineChart chart = RaceChart(subject, options, race);
@@ -225,47 +228,38 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   if (terminal.json) {
     terminal.PrintJson(RaceToJson(subject, options, race));
   } else {
-    PrintRace(subject, options, race, terminal);
+    terminal.Print(RaceText(subject, options, race, terminal.style()));
     if (!flags.plot.empty()) terminal.Print(fmt::format("Curves drawn in {}.\n", flags.plot));
   }
   return Ok();
 }
 
-void AddRowOptions(CLI::App& command, Flags& flags) {
-  command.add_option("--rows", flags.problem.rows, "Linear models: samples")->check(AtLeast(1));
+void AddRowOptions(const Command& command, Flags& flags) {
+  command.AddOption("--rows", flags.problem.rows, "Linear models: samples").Check(AtLeast(1));
   command
-      .add_option("--batch", flags.problem.batch,
-                  "Linear models: rows of a microbatch; all of them unless given")
-      ->check(AtLeast(1));
+      .AddOption("--batch", flags.problem.batch,
+                 "Linear models: rows of a microbatch; all of them unless given")
+      .Check(AtLeast(1));
+  command.AddOption("--start", flags.start, "Linear models: where a race starts")
+      .Check(OneOf({"zero", "normal"}))
+      .ShowDefault();
+  command.AddOption("--order", flags.order, "Of the rows: the same in every epoch, or shuffled")
+      .Check(OneOf({"cyclic", "shuffled"}))
+      .ShowDefault();
   command
-      .add_option_function<std::string>(
-          "--start", [&flags](const std::string& text) { flags.zero_start = text == "zero"; },
-          "Linear models: where a race starts")
-      ->check(OneOf({"zero", "normal"}))
-      ->default_str("normal");
-  command
-      .add_option_function<std::string>(
-          "--order", [&flags](const std::string& text) { flags.shuffled = text == "shuffled"; },
-          "Of the rows: the same in every epoch, or shuffled")
-      ->check(OneOf({"cyclic", "shuffled"}))
-      ->default_str("cyclic");
-  command
-      .add_option("--sharpness", flags.problem.sharpness,
-                  "logistic: P(y = 1) = 1/(1 + exp(-sharpness a·w)), ‖w‖ ≈ 1; 3 unless given")
-      ->check(Above(0));
-  command.add_flag("--fresh-data", flags.fresh_data,
-                   "Linear models: made data of its own for every seed");
+      .AddOption("--sharpness", flags.problem.sharpness,
+                 "logistic: P(y = 1) = 1/(1 + exp(-sharpness a·w)), ‖w‖ ≈ 1; 3 unless given")
+      .Check(Above(0));
+  command.AddFlag("--fresh-data", flags.fresh_data,
+                  "Linear models: made data of its own for every seed");
 }
 
-void AddNetworkOptions(CLI::App& command, NetworkShape& network) {
-  command.add_option("--layers", network.layers, "lm: attentions and mlps; two stages for each")
-      ->capture_default_str();
-  command.add_option("--hidden", network.hidden, "lm: width, a multiple of 8")
-      ->capture_default_str();
-  command.add_option("--context", network.context, "lm: characters of a sample")
-      ->capture_default_str();
-  command.add_option("--samples", network.samples, "lm: samples of a microbatch")
-      ->capture_default_str();
+void AddNetworkOptions(const Command& command, NetworkShape& network) {
+  command.AddOption("--layers", network.layers, "lm: attentions and mlps; two stages for each")
+      .ShowDefault();
+  command.AddOption("--hidden", network.hidden, "lm: width, a multiple of 8").ShowDefault();
+  command.AddOption("--context", network.context, "lm: characters of a sample").ShowDefault();
+  command.AddOption("--samples", network.samples, "lm: samples of a microbatch").ShowDefault();
 }
 
 // Objectives and methods by name, for the help.
@@ -291,67 +285,61 @@ std::string Listing() {
 void AddLabRaceCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
   flags->race.threads = 0;
-  CLI::App* command =
+  const Command command =
       commands.Add("race", "Loss against simulated time, every method at its best step size",
                    "heddle lab race --objective quadratic --stages 2..32 --methods pd,rpd,local "
                    "--plot race.svg");
-  command->footer(Listing() + command->get_footer());
-  command->add_option("--objective", flags->objective, "What is minimised; see below")
-      ->capture_default_str();
-  command->add_option("--data", flags->problem.data,
-                      "logistic: a libsvm file with two labels; lm: a text");
-  command->add_option("--dimension", flags->problem.dimension, "Parameters, unless data say it")
-      ->check(AtLeast(1));
-  AddRowOptions(*command, *flags);
-  AddNetworkOptions(*command, flags->problem.network);
-  command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
-      ->capture_default_str();
-  command->add_option("--methods", flags->methods, "Who takes part; see below")
-      ->capture_default_str();
-  command->add_option("--seeds", flags->race.seeds, "Starts and noises; 10 for a verdict")
-      ->capture_default_str();
-  command->add_option("--seed", flags->race.first_seed, "The first of the seeds")
-      ->capture_default_str();
+  command.ExplainBeforeExample(Listing());
+  command.AddOption("--objective", flags->objective, "What is minimised; see below").ShowDefault();
+  command.AddOption("--data", flags->problem.data,
+                    "logistic: a libsvm file with two labels; lm: a text");
+  command.AddOption("--dimension", flags->problem.dimension, "Parameters, unless data say it")
+      .Check(AtLeast(1));
+  AddRowOptions(command, *flags);
+  AddNetworkOptions(command, flags->problem.network);
+  command.AddOption("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
+      .ShowDefault();
+  command.AddOption("--methods", flags->methods, "Who takes part; see below").ShowDefault();
+  command.AddOption("--seeds", flags->race.seeds, "Starts and noises; 10 for a verdict")
+      .ShowDefault();
+  command.AddOption("--seed", flags->race.first_seed, "The first of the seeds").ShowDefault();
   command
-      ->add_option("--tune-seeds", flags->race.tune_seeds,
-                   "Other seeds, which step sizes are chosen on; 0: on those they are judged on")
-      ->capture_default_str();
-  command->add_option("--noise", flags->noise, "σ of every gradient's element, as in 0,0.05")
-      ->capture_default_str();
+      .AddOption("--tune-seeds", flags->race.tune_seeds,
+                 "Other seeds, which step sizes are chosen on; 0: on those they are judged on")
+      .ShowDefault();
+  command.AddOption("--noise", flags->noise, "σ of every gradient's element, as in 0,0.05")
+      .ShowDefault();
   TrialOptions& trial = flags->race.trial;
-  command->add_option("--ticks", trial.ticks, "Simulated time")->capture_default_str();
-  command->add_option("--points", trial.points, "Losses taken on the way")->capture_default_str();
-  command->add_option("--every", trial.every, "Local methods: steps between averages")
-      ->capture_default_str();
+  command.AddOption("--ticks", trial.ticks, "Simulated time").ShowDefault();
+  command.AddOption("--points", trial.points, "Losses taken on the way").ShowDefault();
+  command.AddOption("--every", trial.every, "Local methods: steps between averages").ShowDefault();
   command
-      ->add_option("--microbatches", trial.microbatches,
-                   "gpipe and 2bw: microbatches of a batch; one for each stage unless given")
-      ->check(AtLeast(1));
-  command->add_option("--step-sizes", flags->race.step_sizes, "Points of the grid")
-      ->capture_default_str();
-  command->add_option("--refine", flags->race.refine, "Times to halve the grid around the best")
-      ->capture_default_str();
-  command->add_flag("--powers-of-two", flags->race.powers_of_two,
-                    "Step sizes 2^k instead of a factor √2 apart from 2/L on");
-  command->add_option("--backward", flags->race.clock.backward, "Ticks of a backward")
-      ->capture_default_str();
-  command->add_option("--latency", flags->race.clock.latency, "Ticks from stage to stage")
-      ->capture_default_str();
-  command->add_option("--average-ticks", trial.average_ticks, "Ticks of an average of replicas")
-      ->capture_default_str();
-  command->add_option("--threads", flags->race.threads, "0: as many as there are cores")
-      ->capture_default_str()
-      ->check(Within(0, 256));
-  command->add_option("--target", flags->target,
-                      "Also ticks until the loss comes down to this; tunes step sizes for it");
-  command->add_option("--plot", flags->plot, "Write the curves to this .svg or .html");
-  command->add_option("--paper", flags->paper, "The authors' settings; see below")
-      ->check(OneOf(PaperNames()));
+      .AddOption("--microbatches", trial.microbatches,
+                 "gpipe and 2bw: microbatches of a batch; one for each stage unless given")
+      .Check(AtLeast(1));
+  command.AddOption("--step-sizes", flags->race.step_sizes, "Points of the grid").ShowDefault();
+  command.AddOption("--refine", flags->race.refine, "Times to halve the grid around the best")
+      .ShowDefault();
+  command.AddFlag("--powers-of-two", flags->race.powers_of_two,
+                  "Step sizes 2^k instead of a factor √2 apart from 2/L on");
+  command.AddOption("--backward", flags->race.clock.backward, "Ticks of a backward").ShowDefault();
+  command.AddOption("--latency", flags->race.clock.latency, "Ticks from stage to stage")
+      .ShowDefault();
+  command.AddOption("--average-ticks", trial.average_ticks, "Ticks of an average of replicas")
+      .ShowDefault();
+  command.AddOption("--threads", flags->race.threads, "0: as many as there are cores")
+      .ShowDefault()
+      .Check(Within(0, 256));
+  command.AddOption("--target", flags->target,
+                    "Also ticks until the loss comes down to this; tunes step sizes for it");
+  command.AddOption("--plot", flags->plot, "Write the curves to this .svg or .html");
+  command.AddOption("--paper", flags->paper, "The authors' settings; see below")
+      .Check(OneOf(PaperNames()));
   commands.OnRun(command, [flags, command](const Terminal& terminal) -> Status {
-    if (!flags->paper.empty()) HEDDLE_RETURN_IF_ERROR(ApplyPaper(flags->paper, *command));
-    flags->problem.start = flags->zero_start ? LinearStart::kZero : LinearStart::kNormal;
-    flags->problem.order = flags->shuffled ? RowOrder::kShuffled : RowOrder::kCyclic;
-    if (flags->objective == "lm" || OnPlan(*flags)) SetNetworkDefaults(*command, *flags);
+    if (!flags->paper.empty()) HEDDLE_RETURN_IF_ERROR(ApplyPaper(flags->paper, command));
+    flags->problem.start = flags->start == "zero" ? LinearStart::kZero : LinearStart::kNormal;
+    flags->problem.order = flags->order == "shuffled" ? RowOrder::kShuffled : RowOrder::kCyclic;
+    if (flags->objective == "lm" || OnPlan(*flags)) SetNetworkDefaults(command, *flags);
     return Run(*flags, terminal);
   });
 }

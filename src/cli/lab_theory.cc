@@ -241,28 +241,28 @@ Status Run(Flags flags, const Terminal& terminal) {
 
 void AddLabTheoryCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
+  const Command command =
       commands.Add("theory", "The bound of stale block descent beside measured staleness",
                    "heddle lab theory --stages 2..32 --L 4.01 --G 1 --gap 500 --steps 100000");
-  command->add_option("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
-      ->capture_default_str();
-  command->add_option("--L", flags->inputs.smoothness, "Smoothness")->capture_default_str();
+  command.AddOption("--stages", flags->stages, "As in 2,4,8, or 2..32, which doubles")
+      .ShowDefault();
+  command.AddOption("--L", flags->inputs.smoothness, "Smoothness").ShowDefault();
   command
-      ->add_option("--G", flags->inputs.gradient,
-                   "Root of the bound of a block gradient's second moment")
-      ->capture_default_str();
-  command->add_option("--gap", flags->inputs.gap, "f at the start minus f at the minimum")
-      ->capture_default_str();
-  command->add_option("--steps", flags->inputs.steps, "Block updates")->capture_default_str();
-  command->add_option("--dimension", flags->problem.dimension, "Of the quadratic measured on")
-      ->check(AtLeast(1));
+      .AddOption("--G", flags->inputs.gradient,
+                 "Root of the bound of a block gradient's second moment")
+      .ShowDefault();
+  command.AddOption("--gap", flags->inputs.gap, "f at the start minus f at the minimum")
+      .ShowDefault();
+  command.AddOption("--steps", flags->inputs.steps, "Block updates").ShowDefault();
+  command.AddOption("--dimension", flags->problem.dimension, "Of the quadratic measured on")
+      .Check(AtLeast(1));
   command
-      ->add_option("--step-size", flags->study.step_size,
-                   "Of the measurement; unless given half of what is stable for the most stages")
-      ->check(Above(0));
-  command->add_option("--noise", flags->study.noise, "σ of the measurement")->capture_default_str();
-  command->add_option("--ticks", flags->study.ticks, "Of the measurement")->capture_default_str();
-  command->add_option("--seeds", flags->study.seeds, "Of the measurement")->capture_default_str();
+      .AddOption("--step-size", flags->study.step_size,
+                 "Of the measurement; unless given half of what is stable for the most stages")
+      .Check(Above(0));
+  command.AddOption("--noise", flags->study.noise, "σ of the measurement").ShowDefault();
+  command.AddOption("--ticks", flags->study.ticks, "Of the measurement").ShowDefault();
+  command.AddOption("--seeds", flags->study.seeds, "Of the measurement").ShowDefault();
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

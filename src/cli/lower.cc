@@ -38,10 +38,10 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddLowerCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add("lower", "Print what each device does under a plan",
-                                   "heddle lower plan.json -o plan.heddle");
+  const Command command = commands.Add("lower", "Print what each device does under a plan",
+                                       "heddle lower plan.json -o plan.heddle");
   flags->program.AddTo(command, false);
-  command->add_option("-o,--output", flags->output, "Write the Program to this file");
+  command.AddOption("-o,--output", flags->output, "Write the Program to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

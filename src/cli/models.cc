@@ -49,7 +49,8 @@ Status Run(const Terminal& terminal) {
 }  // namespace
 
 void AddModelsCommand(Commands& commands) {
-  CLI::App* command = commands.Add("models", "List the models of the zoo", "heddle models --json");
+  const Command command =
+      commands.Add("models", "List the models of the zoo", "heddle models --json");
   commands.OnRun(command, &Run);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -110,26 +111,12 @@ Alternative ParseAlternative(std::string_view text) {
   return terms;
 }
 
-// --json belongs to all commands together.
-const CLI::Option* FindOption(const CLI::App& command, const std::string& name) {
-  for (const CLI::App* at = &command; at != nullptr; at = at->get_parent()) {
-    if (const CLI::Option* option = at->get_option_no_throw(name)) return option;
-  }
-  return nullptr;
-}
-
-// Of a list all elements, with commas between them.
-std::string ValueOf(const CLI::Option& option) {
-  if (option.count() == 0) return option.get_default_str();
-  return option.get_expected_max() > 1 ? Join(option.results(), ",") : option.results().back();
-}
-
-bool Holds(const Term& term, const CLI::App& command) {
-  const CLI::Option* option = FindOption(command, term.option);
-  if (option == nullptr) return term.must_be_absent;
-  if (term.must_be_absent) return option->count() == 0;
-  if (term.values.empty()) return option->count() > 0;
-  const std::string value = ValueOf(*option);
+bool Holds(const Term& term, const Command& command) {
+  const std::optional<Option> option = command.FindUpwards(term.option);
+  if (!option) return term.must_be_absent;
+  if (term.must_be_absent) return !option->given();
+  if (term.values.empty()) return option->given();
+  const std::string value = option->value();
   const std::vector<std::string_view> elements = SplitAt(value, ',');
   return std::any_of(elements.begin(), elements.end(), [&](std::string_view element) {
     const bool listed =
@@ -139,18 +126,18 @@ bool Holds(const Term& term, const CLI::App& command) {
 }
 
 // "with --strategy 1f1b", "without --emulate", "beside --json".
-std::string Obstacle(const Term& term, const CLI::App& command) {
+std::string Obstacle(const Term& term, const Command& command) {
   if (term.must_be_absent) return "beside " + term.option;
   if (term.values.empty()) return "without " + term.option;
-  const CLI::Option* option = FindOption(command, term.option);
-  return fmt::format("with {} {}", term.option, option == nullptr ? "" : ValueOf(*option));
+  const std::optional<Option> option = command.FindUpwards(term.option);
+  return fmt::format("with {} {}", term.option, !option ? "" : option->value());
 }
 
 // A value that is nearly one of those wanted is rather a typo than another choice.
-std::string LikelyTypo(const Term& term, const CLI::App& command) {
-  const CLI::Option* option = FindOption(command, term.option);
-  if (option == nullptr || term.values.empty() || term.values_are_excluded) return "";
-  const auto nearest = NearestName(ValueOf(*option), term.values);
+std::string LikelyTypo(const Term& term, const Command& command) {
+  const std::optional<Option> option = command.FindUpwards(term.option);
+  if (!option || term.values.empty() || term.values_are_excluded) return "";
+  const auto nearest = NearestName(option->value(), term.values);
   return nearest ? fmt::format("did you mean {} {}? ", term.option, *nearest) : "";
 }
 
@@ -166,9 +153,9 @@ std::string Remedy(const std::vector<Alternative>& alternatives) {
   return text + "; or leave it out";
 }
 
-Status CheckRule(const OptionRule& rule, const CLI::App& command) {
-  const CLI::Option* option = command.get_option_no_throw(std::string(rule.option));
-  if (option == nullptr || option->count() == 0) return Ok();
+Status CheckRule(const OptionRule& rule, const Command& command) {
+  const std::optional<Option> option = command.Find(std::string(rule.option));
+  if (!option || !option->given()) return Ok();
   std::vector<Alternative> alternatives;
   for (const std::string_view text : SplitAt(rule.goes_with, '|')) {
     alternatives.push_back(ParseAlternative(text));
@@ -185,7 +172,7 @@ Status CheckRule(const OptionRule& rule, const CLI::App& command) {
 }
 
 // Those of the fields that not every strategy reads.
-Status CheckRequestRules(const std::string& path, const CLI::App& command) {
+Status CheckRequestRules(const std::string& path, const Command& command) {
   if (path != "plan" && path != "compare") return Ok();
   for (const RequestField& field : RequestFields()) {
     std::string goes_with(field.goes_with);
@@ -201,7 +188,8 @@ Status CheckRequestRules(const std::string& path, const CLI::App& command) {
 
 }  // namespace
 
-Status CheckOptionRules(const std::string& path, const CLI::App& command) {
+Status CheckOptionRules(const Command& command) {
+  const std::string path = command.path();
   for (const OptionRule& rule : kRules) {
     if (rule.command == path) HEDDLE_RETURN_IF_ERROR(CheckRule(rule, command));
   }

@@ -6,15 +6,12 @@
 // tests/cli/options_test.cc demands of every option of every command a case that shows its effect.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <string>
-
 #include "base/result.h"
+#include "cli/command_line.h"
 
 namespace heddle {
 
-// What was given to a command that would have no effect there is a usage error. `path` is how it is
-// called, as in "lab race".
-Status CheckOptionRules(const std::string& path, const CLI::App& command);
+// What was given to a command that would have no effect there is a usage error.
+Status CheckOptionRules(const Command& command);
 
 }  // namespace heddle

@@ -2,18 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "advise/adviser.h"
+#include "advise/asked_plan.h"
 #include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "choose/planners.h"
 #include "cli/command.h"
 #include "cli/gradient_options.h"
-#include "cli/plan_text.h"
 #include "cli/value_check.h"
+#include "report/plan/plan_text.h"
 
 namespace heddle {
 namespace {
@@ -23,28 +24,6 @@ struct Flags {
   double budget = 0;  // seconds; 0: not given
   std::string output;
 };
-
-// Of all strategies together unless the user says. One alone takes as long as it takes.
-Deadline DeadlineOf(const Flags& flags, const PlanRequest& request) {
-  constexpr double kAuto = 60;
-  if (flags.budget > 0) return Deadline::In(flags.budget);
-  return request.strategy == "auto" ? Deadline::In(kAuto) : Deadline();
-}
-
-Result<Plan> MakeOne(const Planning& planning, const Terminal& terminal) {
-  const PlanRequest& request = planning.request;
-  terminal.Progress(fmt::format("planning {} …", request.strategy));
-  if (request.strategy != "auto") return MakePlan(request.strategy, planning);
-  AdviceOptions advice = AdviceFor(request);
-  advice.deadline = planning.deadline;
-  advice.progress = [&](const std::string& what) { terminal.Progress(what); };
-  const auto start = std::chrono::steady_clock::now();
-  HEDDLE_ASSIGN(Plan plan, request.goal == PlanGoal::kTimeToLoss ? FastestToLoss(planning, advice)
-                                                                 : FastestStep(planning, advice));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  plan.search.planning_seconds = seconds.count();
-  return plan;
-}
 
 // "pipeline would take 2.50 s, 21% less: --strategy pipeline", if a look at the others finds one.
 std::string BetterText(const Planning& planning, const Plan& plan) {
@@ -60,10 +39,11 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   HEDDLE_ASSIGN(const PlanRequest request, flags.plan.ToRequest());
   const bool any = request.strategy == "auto";
   if (!any) HEDDLE_RETURN_IF_ERROR(FindPlanner(request.strategy));
-  const Deadline deadline = DeadlineOf(flags, request);
+  const Deadline deadline = PlanningDeadline(request, flags.budget);
   HEDDLE_RETURN_IF_ERROR(CheckWritable(flags.output));
   HEDDLE_ASSIGN(const PlanInputs inputs, LoadInputs(flags.plan, deadline));
-  Result<Plan> planned = MakeOne(*inputs.planning, terminal);
+  Result<Plan> planned =
+      MakeAskedPlan(*inputs.planning, [&](const std::string& what) { terminal.Progress(what); });
   terminal.EndProgress();
   HEDDLE_ASSIGN(const Plan plan, std::move(planned));
   HEDDLE_RETURN_IF_ERROR(RefuseUnusedGradientOptions(plan, inputs.planning->graph));
@@ -72,7 +52,8 @@ Status Run(const Flags& flags, const Terminal& terminal) {
                              Seconds{plan.estimate.iteration_seconds}));
   Json json = PlanToJson(plan, inputs.planning->graph);
   AddThroughput(throughput, json);
-  if (!flags.output.empty()) HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, json.dump(2) + "\n"));
+  if (!flags.output.empty())
+    HEDDLE_RETURN_IF_ERROR(WriteFile(flags.output, JsonText(json, 2) + "\n"));
   if (terminal.json) {
     terminal.PrintJson(json);
     return Ok();
@@ -92,22 +73,22 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddPlanCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
+  const Command command =
       commands.Add("plan", "Plan the training of a model on a cluster",
                    "heddle plan --model 'gpt?layers=24' --cluster examples/clusters/mixed4.toml "
                    "-o plan.json");
   flags->plan.AddTo(command);
   std::string names;
   for (const Planner& planner : Planners()) names += planner.name + ", ";
-  command->get_option("--strategy")
-      ->description(names + "or auto, the best of those that train as one device would");
+  command.Find("--strategy")
+      ->About(names + "or auto, the best of those that train as one device would");
   command
-      ->add_option("--budget", flags->budget,
-                   "Seconds for the planning, after which the best so far is taken; 60 for auto "
-                   "unless given, no limit for one strategy")
-      ->envname("HEDDLE_BUDGET")
-      ->check(Above(0));
-  command->add_option("-o,--output", flags->output, "Write the plan to this file");
+      .AddOption("--budget", flags->budget,
+                 "Seconds for the planning, after which the best so far is taken; 60 for auto "
+                 "unless given, no limit for one strategy")
+      .FromEnvironment("HEDDLE_BUDGET")
+      .Check(Above(0));
+  command.AddOption("-o,--output", flags->output, "Write the plan to this file");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
@@ -42,7 +43,7 @@ Status Run(const Flags& flags, const Terminal& terminal) {
       {"models", flags.models}, {"rows", flags.rows},      {"steps", flags.steps},
       {"type", flags.type},     {"dtype", NameOf(*dtype)}, {"optimizer", flags.optimizer},
       {"clip", flags.clip},     {"output", flags.output},  {"cluster", flags.cluster}};
-  std::vector<std::string> words = {"profile", request.dump()};
+  std::vector<std::string> words = {"profile", JsonText(request)};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
 }
@@ -51,30 +52,27 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddProfileCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add(
+  const Command command = commands.Add(
       "profile", "Measure the ops of models on this machine, for plan --profile",
       "heddle profile --model tiny-gpt --rows 4,8,16 -o profile.json --cluster this.toml");
-  command->add_option("--model", flags->models, "A zoo model; may be given several times")
-      ->required();
-  command->add_option("--rows", flags->rows, "Numbers of samples at once to measure")
-      ->delimiter(',')
-      ->check(Within(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--steps", flags->steps, "Training steps to time each op in")
-      ->check(Within(1, 1000))
-      ->capture_default_str();
-  command->add_option("--type", flags->type, "The device type to file the times under")
-      ->capture_default_str();
-  command->add_option("--dtype", flags->dtype, "fp32 or fp64")->capture_default_str();
-  command->add_option("--optimizer", flags->optimizer, ChoiceText<Optimizer>())
-      ->capture_default_str();
-  command->add_option("--clip,--max-grad-norm", flags->clip, "As in plan")
-      ->check(AtLeast(0))
-      ->capture_default_str();
-  command->add_option("-o,--output", flags->output, "The profile; one that is there is added to")
-      ->capture_default_str();
-  command->add_option("--cluster", flags->cluster,
-                      "Also measure the machine and write a cluster file of it");
+  command.AddOption("--model", flags->models, "A zoo model; may be given several times").Required();
+  command.AddOption("--rows", flags->rows, "Numbers of samples at once to measure")
+      .SplitAt(',')
+      .Check(Within(1, 1 << 20))
+      .ShowDefault();
+  command.AddOption("--steps", flags->steps, "Training steps to time each op in")
+      .Check(Within(1, 1000))
+      .ShowDefault();
+  command.AddOption("--type", flags->type, "The device type to file the times under").ShowDefault();
+  command.AddOption("--dtype", flags->dtype, "fp32 or fp64").ShowDefault();
+  command.AddOption("--optimizer", flags->optimizer, ChoiceText<Optimizer>()).ShowDefault();
+  command.AddOption("--clip,--max-grad-norm", flags->clip, "As in plan")
+      .Check(AtLeast(0))
+      .ShowDefault();
+  command.AddOption("-o,--output", flags->output, "The profile; one that is there is added to")
+      .ShowDefault();
+  command.AddOption("--cluster", flags->cluster,
+                    "Also measure the machine and write a cluster file of it");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

@@ -18,7 +18,7 @@ struct ProgramFlags {
   std::string profile;
   std::string links;  // empty: the plan's, or shared
 
-  void AddTo(CLI::App* command, bool with_links);
+  void AddTo(const Command& command, bool with_links);
 };
 
 struct ProgramSource {

@@ -4,9 +4,9 @@
 
 #include "base/json_field.h"
 #include "cli/share_run.h"
-#include "cli/share_text.h"
 #include "cli/share_trace.h"
 #include "cli/value_check.h"
+#include "report/share/share_text.h"
 
 namespace heddle {
 namespace {
@@ -39,7 +39,7 @@ Status Show(const Flags& flags, const ShareInputs& inputs, const SharePlan& plan
   if (terminal.json) {
     terminal.PrintJson(ShareJson(inputs, plan, baselines));
   } else {
-    terminal.Print(ShareText(inputs, plan, baselines, terminal));
+    terminal.Print(ShareText(inputs, plan, baselines, terminal.style()));
   }
   return Ok();
 }
@@ -65,16 +65,16 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddShareCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add("share", "Let several jobs take turns on the same devices",
-                                   "heddle share examples/09-share.toml");
-  command->add_option("jobs", flags->jobs, "The jobs' TOML file (see docs/share.md)");
-  command->add_flag("--baselines", flags->baselines,
-                    "Simulate what else could be done with the jobs that share");
-  command->add_option("--trace", flags->trace,
-                      "Instead: schedule a stream of jobs, one line of this CSV file each");
-  command->add_option("--devices", flags->devices, "Equal devices that the stream runs on")
-      ->capture_default_str()
-      ->check(Within(1, 1 << 20));
+  const Command command = commands.Add("share", "Let several jobs take turns on the same devices",
+                                       "heddle share examples/09-share.toml");
+  command.AddOption("jobs", flags->jobs, "The jobs' TOML file (see docs/share.md)");
+  command.AddFlag("--baselines", flags->baselines,
+                  "Simulate what else could be done with the jobs that share");
+  command.AddOption("--trace", flags->trace,
+                    "Instead: schedule a stream of jobs, one line of this CSV file each");
+  command.AddOption("--devices", flags->devices, "Equal devices that the stream runs on")
+      .ShowDefault()
+      .Check(Within(1, 1 << 20));
   AddShareRunFlags(command, flags->run);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

@@ -9,6 +9,7 @@
 
 #include "base/directory_claim.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
 #include "run/share/share_config.h"
@@ -31,7 +32,7 @@ Result<ShareJobConfig> ConfigOf(const PlannedJob& job, const std::string& profil
   config.plan = fmt::format("{}/plans/{}.json", directory, job.spec.name);
   HEDDLE_RETURN_IF_ERROR(MakeDirectories(directory + "/plans"));
   HEDDLE_RETURN_IF_ERROR(
-      WriteFile(config.plan, PlanToJson(job.plan, job.planning->graph).dump(2) + "\n"));
+      WriteFile(config.plan, JsonText(PlanToJson(job.plan, job.planning->graph), 2) + "\n"));
   return config;
 }
 
@@ -82,39 +83,38 @@ Result<std::string> NewDirectory() {
 
 }  // namespace
 
-void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags) {
-  command->add_flag("--run", flags.run,
-                    "Run them here: each alone, then in turns; parameters must be the same");
-  command->add_flag("--emulate", flags.emulate,
-                    "With --run: pace devices and network to the cluster of the file");
-  command->add_flag("--shaped", flags.shaped,
-                    "With --run: pace devices, and exchange over shaped links between network "
-                    "namespaces of this machine (root)");
+void AddShareRunFlags(const Command& command, ShareRunFlags& flags) {
+  command.AddFlag("--run", flags.run,
+                  "Run them here: each alone, then in turns; parameters must be the same");
+  command.AddFlag("--emulate", flags.emulate,
+                  "With --run: pace devices and network to the cluster of the file");
+  command.AddFlag("--shaped", flags.shaped,
+                  "With --run: pace devices, and exchange over shaped links between network "
+                  "namespaces of this machine (root)");
   command
-      ->add_option("--dilate", flags.dilate,
-                   "With --emulate or --shaped: how much slower time goes")
-      ->check(AtLeast(0));
-  command->add_flag("--no-serial", flags.no_serial, "With --run: do not run each alone first");
-  command->add_flag("--together", flags.together,
-                    "With --run: all at once, without turns, to compare with");
-  command->add_flag("--one-group", flags.one_group,
-                    "With --run: all jobs at the same time, also those better left apart");
+      .AddOption("--dilate", flags.dilate, "With --emulate or --shaped: how much slower time goes")
+      .Check(AtLeast(0));
+  command.AddFlag("--no-serial", flags.no_serial, "With --run: do not run each alone first");
+  command.AddFlag("--together", flags.together,
+                  "With --run: all at once, without turns, to compare with");
+  command.AddFlag("--one-group", flags.one_group,
+                  "With --run: all jobs at the same time, also those better left apart");
   command
-      ->add_option("--order", flags.order,
-                   "With --run: rotation or deficit, instead of the file's order")
-      ->check(OneOf({"rotation", "deficit"}));
+      .AddOption("--order", flags.order,
+                 "With --run: rotation or deficit, instead of the file's order")
+      .Check(OneOf({"rotation", "deficit"}));
   command
-      ->add_option("--dtype", flags.dtype,
-                   "With --run: fp32 or fp64, to train in; needed for plans in bf16 or fp16")
-      ->check(OneOf({"fp32", "fp64"}));
+      .AddOption("--dtype", flags.dtype,
+                 "With --run: fp32 or fp64, to train in; needed for plans in bf16 or fp16")
+      .Check(OneOf({"fp32", "fp64"}));
   command
-      ->add_option("--silent-after", flags.silence,
-                   "With --run: seconds without a sign of life after which a process has stopped")
-      ->check(Above(0))
-      ->capture_default_str();
-  command->add_option("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
-  command->add_option("--attach", flags.attach,
-                      "This job of the file joins the share that runs in --dir");
+      .AddOption("--silent-after", flags.silence,
+                 "With --run: seconds without a sign of life after which a process has stopped")
+      .Check(Above(0))
+      .ShowDefault();
+  command.AddOption("--dir", flags.directory, "Of the run; a new one in runs/ if not given");
+  command.AddOption("--attach", flags.attach,
+                    "This job of the file joins the share that runs in --dir");
 }
 
 Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRunFlags& flags,
@@ -146,7 +146,7 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
       config.jobs.push_back(std::move(job));
     }
   }
-  std::vector<std::string> words = {"share", ShareConfigToJson(config).dump()};
+  std::vector<std::string> words = {"share", JsonText(ShareConfigToJson(config))};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
 }

@@ -23,7 +23,7 @@ struct ShareRunFlags {
   std::string attach;  // a job of the file joins the share that runs in `directory`
 };
 
-void AddShareRunFlags(CLI::App* command, ShareRunFlags& flags);
+void AddShareRunFlags(const Command& command, ShareRunFlags& flags);
 
 // Runs the groups of the plan. Turns this process into the worker, and so returns only an error.
 Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRunFlags& flags,

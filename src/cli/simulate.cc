@@ -125,14 +125,14 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddSimulateCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add("simulate", "Simulate a plan and draw its timeline",
-                                   "heddle simulate plan.json --trace trace.json");
+  const Command command = commands.Add("simulate", "Simulate a plan and draw its timeline",
+                                       "heddle simulate plan.json --trace trace.json");
   flags->program.AddTo(command, true);
-  command->add_option("--trace", flags->trace, "Write a Perfetto/Chrome trace to this file");
-  command->add_flag("--network", flags->network, "Draw each device's network beside its compute");
-  command->add_option("--rows", flags->max_rows, "Most devices to draw")
-      ->capture_default_str()
-      ->check(Within(1, 100000));
+  command.AddOption("--trace", flags->trace, "Write a Perfetto/Chrome trace to this file");
+  command.AddFlag("--network", flags->network, "Draw each device's network beside its compute");
+  command.AddOption("--rows", flags->max_rows, "Most devices to draw")
+      .ShowDefault()
+      .Check(Within(1, 100000));
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

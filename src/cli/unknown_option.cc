@@ -26,27 +26,19 @@ std::string NameIn(std::string_view word) {
   return std::string(IsLong(word) ? word.substr(0, word.find('=')) : word.substr(0, 2));
 }
 
-const CLI::App* Below(const CLI::App& command, std::string_view name) {
-  for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; })) {
-    if (below->get_name() == name) return below;
+std::optional<Command> Below(const Command& command, std::string_view name) {
+  for (const Command& below : command.below()) {
+    if (below.name() == name) return below;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-// Those of the command and, since a command passes on what it does not know, of those above it.
-const CLI::Option* FindIn(const CLI::App& command, const std::string& name) {
-  for (const CLI::App* at = &command; at != nullptr; at = at->get_parent()) {
-    if (const CLI::Option* option = at->get_option_no_throw(name)) return option;
-  }
-  return nullptr;
-}
-
-// Without the dashes.
-std::vector<std::string> LongNames(const CLI::App& command) {
+// Of the command and those above it, without the dashes.
+std::vector<std::string> LongNames(const Command& command) {
   std::vector<std::string> names;
-  for (const CLI::App* at = &command; at != nullptr; at = at->get_parent()) {
-    for (const CLI::Option* option : at->get_options()) {
-      names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  for (std::optional<Command> at = command; at; at = at->above()) {
+    for (const Option& option : at->options()) {
+      for (std::string& name : option.long_names()) names.push_back(std::move(name));
     }
   }
   return names;
@@ -69,24 +61,24 @@ std::optional<std::string> LikelyMeant(const std::string& name,
 }
 
 // Other commands that have it.
-std::vector<std::string> OwnersOf(const CLI::App& app, const std::string& name) {
+std::vector<std::string> OwnersOf(const Command& root, const std::string& name) {
   std::vector<std::string> owners;
-  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (below->get_option_no_throw(name) != nullptr) owners.push_back(PathOf(*below));
-    const std::vector<std::string> deeper = OwnersOf(*below, name);
+  for (const Command& below : root.below()) {
+    if (below.Find(name)) owners.push_back(below.path());
+    const std::vector<std::string> deeper = OwnersOf(below, name);
     owners.insert(owners.end(), deeper.begin(), deeper.end());
   }
   return owners;
 }
 
-Error UnknownOption(const CLI::App& app, const CLI::App& command, const std::string& name) {
-  const std::string path = PathOf(command);
+Error UnknownOption(const Command& root, const Command& command, const std::string& name) {
+  const std::string path = command.path();
   const std::string called = path.empty() ? "heddle" : "heddle " + path;
   std::string hint;
   if (const auto meant = LikelyMeant(name.substr(name.find_first_not_of('-')), LongNames(command));
       meant && IsLong(name)) {
     hint = fmt::format("did you mean --{}? ", *meant);
-  } else if (const std::vector<std::string> owners = OwnersOf(app, name); !owners.empty()) {
+  } else if (const std::vector<std::string> owners = OwnersOf(root, name); !owners.empty()) {
     hint = fmt::format("{} has it; ", Join(owners, ", "));
   }
   return Usage(fmt::format("{}unknown option {}", path.empty() ? "" : path + ": ", name),
@@ -95,27 +87,21 @@ Error UnknownOption(const CLI::App& app, const CLI::App& command, const std::str
 
 }  // namespace
 
-std::string PathOf(const CLI::App& command) {
-  if (command.get_parent() == nullptr) return "";
-  const std::string above = PathOf(*command.get_parent());
-  return above.empty() ? command.get_name() : above + " " + command.get_name();
-}
-
-std::optional<Error> FindUnknownOption(const CLI::App& app, int argc, const char* const* argv) {
-  const CLI::App* command = &app;
+std::optional<Error> FindUnknownOption(const Command& root, int argc, const char* const* argv) {
+  Command command = root;
   for (int k = 1; k < argc; ++k) {
     const std::string_view word = argv[k];
     if (word == "--") break;
     if (!LooksLikeOption(word)) {
-      if (const CLI::App* below = Below(*command, word)) command = below;
+      if (const auto below = Below(command, word)) command = *below;
       continue;
     }
     const std::string name = NameIn(word);
-    const CLI::Option* option = FindIn(*command, name);
-    if (option == nullptr) return UnknownOption(app, *command, name);
+    const std::optional<Option> option = command.FindUpwards(name);
+    if (!option) return UnknownOption(root, command, name);
     const bool holds_value =
         IsLong(word) ? word.find('=') != std::string_view::npos : word.size() > 2;
-    if (option->get_items_expected_min() > 0 && !holds_value) ++k;  // its value, whatever it is
+    if (option->needs_value() && !holds_value) ++k;  // its value, whatever it is
   }
   return std::nullopt;
 }

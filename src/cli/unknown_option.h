@@ -2,17 +2,14 @@
 // that a misspelt flag is called one and not, say, a missing --model.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 
 #include "base/result.h"
+#include "cli/command_line.h"
 
 namespace heddle {
 
 // A usage error about the first such option, with the nearest that the command has.
-std::optional<Error> FindUnknownOption(const CLI::App& app, int argc, const char* const* argv);
-
-// "lab race": the names from below `heddle` to the command; empty for `heddle` itself.
-std::string PathOf(const CLI::App& command);
+std::optional<Error> FindUnknownOption(const Command& root, int argc, const char* const* argv);
 
 }  // namespace heddle

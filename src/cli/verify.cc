@@ -33,16 +33,16 @@ Status Run(const Flags& flags, const Terminal& terminal) {
 
 void AddVerifyCommand(Commands& commands) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = commands.Add(
+  const Command command = commands.Add(
       "verify", "Train a few steps with real tensors; prove them equal to one device's",
       "heddle verify plan.json");
-  command->add_option("plan", flags->file, "plan.json")->required();
-  command->add_option("--steps", flags->steps, "Optimizer steps")
-      ->check(Within(1, 1000))
-      ->capture_default_str();
-  command->add_flag("--whole", flags->whole,
-                    "Compute the whole model, however large, never a scaled-down copy");
-  command->add_option("--profile", flags->profile, "The profile the plan was made with");
+  command.AddOption("plan", flags->file, "plan.json").Required();
+  command.AddOption("--steps", flags->steps, "Optimizer steps")
+      .Check(Within(1, 1000))
+      .ShowDefault();
+  command.AddFlag("--whole", flags->whole,
+                  "Compute the whole model, however large, never a scaled-down copy");
+  command.AddOption("--profile", flags->profile, "The profile the plan was made with");
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }
 

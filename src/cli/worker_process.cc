@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "run/kernel_environment.h"
 
 namespace heddle {
@@ -53,7 +54,7 @@ std::string ReadLines(int file, const std::function<bool(const std::string& line
 
 // The error object that a command prints with --json.
 Error WhyItFailed(const std::string& worker, const std::string& output) {
-  const Json said = Json::parse(output, nullptr, /*allow_exceptions=*/false);
+  const Json said = ParseJsonOrDiscard(output);
   if (!said.is_object() || !said.contains("exit_code")) {
     return {ErrorKind::kRunFailed, worker, "failed", "run the command by itself to see why"};
   }

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cluster/routes.h"
 #include "cluster/topology.h"
@@ -75,7 +76,7 @@ std::string Cluster::ContentHash() const {
   ClusterSpec sorted = spec();  // JSON may list the types in any order, TOML has them sorted
   std::sort(sorted.types.begin(), sorted.types.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  return HashOf(ClusterSpecToJson(sorted).dump());
+  return HashOf(JsonText(ClusterSpecToJson(sorted)));
 }
 
 }  // namespace heddle

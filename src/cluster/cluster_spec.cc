@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 
 namespace heddle {
 namespace {
@@ -30,7 +31,7 @@ size_t IndexOf(DType type) { return static_cast<size_t>(type); }
 
 Result<FlopRate> ReadFlopRate(const JsonField& field) {
   if (field.json().is_number()) {
-    return field.Bad(fmt::format("{} has no unit", field.json().dump()),
+    return field.Bad(fmt::format("{} has no unit", JsonText(field.json())),
                      "write it as text with a unit, e.g. \"14 TFLOP/s\"");
   }
   HEDDLE_ASSIGN(const std::string text, field.AsString());

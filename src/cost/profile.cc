@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace heddle {
@@ -87,7 +88,7 @@ Json Profile::ToJson() const {
   return json;
 }
 
-std::string Profile::ContentHash() const { return HashOf(ToJson().dump()); }
+std::string Profile::ContentHash() const { return HashOf(JsonText(ToJson())); }
 
 Result<Profile> ParseProfile(const std::string& text, const std::string& file) {
   HEDDLE_ASSIGN(const Json json, ParseJson(text, file));

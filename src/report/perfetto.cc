@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 
 namespace heddle {
 namespace {
@@ -25,9 +26,7 @@ constexpr size_t kBytesPerEvent = 160;  // about what one takes
 int64_t Nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
 // Quoted and escaped; what is not UTF-8 is replaced.
-std::string Quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string Quoted(const std::string& text) { return JsonText(Json(text)); }
 
 // The inside of a quoted text, to be continued.
 std::string Escaped(const std::string& text) {

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "run/data/data_source.h"
 #include "run/store/checkpoint.h"
 #include "run/store/run_directory.h"
@@ -26,7 +27,7 @@ bool Has(const auto& keys, std::string_view key) {
 
 std::string TextOf(const Json& value) {
   if (value.is_null() || value == "") return "none";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
 std::string Change(std::string_view key, const Json& before, const Json& now) {

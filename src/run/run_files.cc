@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/destination.h"
+#include "base/json_text.h"
 #include "base/units.h"
 
 namespace heddle {
@@ -89,7 +90,7 @@ Result<RunFiles> RunFiles::Open(const Plan& plan, const Graph& graph, const RunC
     }
     return writable.error();
   }
-  const std::string text = PlanToJson(plan, graph).dump(2) + "\n";
+  const std::string text = JsonText(PlanToJson(plan, graph), 2) + "\n";
   // As it is trained, whatever it follows from.
   RunConfig complete = config;
   complete.seed = config.seed.value_or(1);

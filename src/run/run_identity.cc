@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "run/departure.h"
@@ -29,7 +30,7 @@ constexpr const char* kHint = "give all devices the same heddle, plan and option
 std::string KeyOf(int32_t rank) { return fmt::format("identity{}", rank); }
 
 std::string TextOf(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
 // Somebody has left and will not come, or nobody has.
@@ -146,13 +147,13 @@ Result<RunIdentity> IdentityOf(const RunConfig& config, const std::string& plan_
 std::string PrintIdentity(const RunIdentity& identity) {
   Json json = Json::array();
   for (const auto& [name, value] : identity.parts) json.push_back({name, value});
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 std::optional<RunIdentity> ParseIdentity(std::string_view text) {
   constexpr size_t kLongest = 1 << 16;
   if (text.size() > kLongest) return std::nullopt;
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJsonOrDiscard(text);
   if (!json.is_array()) return std::nullopt;
   RunIdentity identity;
   for (const Json& part : json) {

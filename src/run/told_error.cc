@@ -1,6 +1,7 @@
 #include "run/told_error.h"
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 
 namespace heddle {
 namespace {
@@ -16,13 +17,13 @@ std::string TellError(const Error& error) {
                      {"where", Cut(error.where)},
                      {"what", Cut(error.what)},
                      {"hint", Cut(error.hint)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 std::optional<Error> HearError(std::string_view text) {
   constexpr size_t kEscaped = 6;  // bytes of one character at most
   if (text.size() > 4 * kEscaped * kLongest) return std::nullopt;
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJsonOrDiscard(text);
   const auto has_text = [&](const char* key) {
     return json.contains(key) && json[key].is_string();
   };

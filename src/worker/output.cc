@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "report/terminal_text.h"
 
 namespace heddle {
@@ -57,7 +58,7 @@ void ClearLine() { std::fputs("\r\033[K", stderr); }
 
 Status PrintJson(const Json& json) {
   const bool ascii = TerminalKindOf(STDOUT_FILENO).charset == Charset::kAscii;
-  return PrintData(json.dump(2, ' ', ascii, Json::error_handler_t::replace) + "\n");
+  return PrintData(JsonText(json, 2, ascii) + "\n");
 }
 
 bool HasPrinted() { return printed; }

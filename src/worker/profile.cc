@@ -6,6 +6,7 @@
 #include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "run/torch/measure.h"
 #include "run/torch/tensor_memory.h"
 #include "worker/commands.h"
@@ -63,7 +64,7 @@ Status ProfileCommand(const Words& words) {
     HEDDLE_RETURN_IF_ERROR(MeasureModel(
         options, profile, [](const std::string& what) { Say("measuring {}\n", what); }));
   }
-  HEDDLE_RETURN_IF_ERROR(WriteFile(request.output, profile.ToJson().dump(1) + "\n"));
+  HEDDLE_RETURN_IF_ERROR(WriteFile(request.output, JsonText(profile.ToJson(), 1) + "\n"));
   MachineSpeeds speeds;
   if (!request.cluster.empty()) {
     Say("measuring products, copies and messages\n");

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "choose/planners.h"
 #include "cluster/without_device.h"
 #include "program/segment_cost.h"
@@ -236,7 +237,7 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
   EndOnInterrupts();
   HEDDLE_ASSIGN(const std::shared_ptr<StoreClient> store, attendance.Store());
   HEDDLE_ASSIGN(const DType dtype, TrainedType(*training.plan, training.config));
-  const std::string plan_hash = HashOf(PlanToJson(*training.plan, *training.graph).dump());
+  const std::string plan_hash = HashOf(JsonText(PlanToJson(*training.plan, *training.graph)));
   HEDDLE_ASSIGN(const RunIdentity identity, IdentityOf(training.config, plan_hash, dtype));
   const auto name = [&](int32_t rank) { return places.Name(rank); };
   HEDDLE_RETURN_IF_ERROR(AgreeOnIdentity(*store, launched.rank, launched.ranks, identity, name,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "program/lower/lower.h"
 #include "run/store/run_directory.h"
 #include "run/timed_run.h"
@@ -31,7 +32,7 @@ Result<RunDirectory> OpenTimedDirectory(const Plan& plan, const Graph& graph,
   RunDirectory directory = std::move(opened).value();
   HEDDLE_RETURN_IF_ERROR(directory.Claim());
   HEDDLE_RETURN_IF_ERROR(directory.WriteConfig(RunConfigToJson(config)));
-  HEDDLE_RETURN_IF_ERROR(directory.WritePlan(PlanToJson(plan, graph).dump(2) + "\n"));
+  HEDDLE_RETURN_IF_ERROR(directory.WritePlan(JsonText(PlanToJson(plan, graph), 2) + "\n"));
   return directory;
 }
 

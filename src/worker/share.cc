@@ -13,6 +13,7 @@
 
 #include "base/directory_claim.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "office/network_office.h"
 #include "run/share/share_dilation.h"
 #include "run/share/share_mail.h"
@@ -453,7 +454,7 @@ Result<int> ShareCommand(const Words& words) {
   }
   HEDDLE_ASSIGN(const ShareSummary summary, ran);
   const Json result = ShareSummaryToJson(summary);
-  HEDDLE_RETURN_IF_ERROR(WriteFile(config.directory + "/result.json", result.dump(2) + "\n"));
+  HEDDLE_RETURN_IF_ERROR(WriteFile(config.directory + "/result.json", JsonText(result, 2) + "\n"));
   HEDDLE_RETURN_IF_ERROR(as_json ? PrintJson(result) : Print(ShareSummaryText(summary)));
   if (const ShareSummary::Job* failed = summary.failed(); failed != nullptr) {
     return Error{ErrorKind::kRunFailed, "job " + failed->name, failed->why,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "program/unroll.h"
 #include "run/meet/store_server.h"
 #include "run/processes.h"
@@ -86,7 +87,7 @@ Status RunRank(const ShareRun& run, int32_t rank, const Seats& seats, ProcessSlo
   if (trained.value().interrupted && trained.value().steps() == 0) {
     Board(run.board).Leave(run.number, rank);
   }
-  return WriteFile(run.NotesPath(rank), RankNotesToJson(shared.notes()).dump() + "\n");
+  return WriteFile(run.NotesPath(rank), JsonText(RankNotesToJson(shared.notes())) + "\n");
 }
 
 }  // namespace

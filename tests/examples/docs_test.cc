@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 
 void CheckConsole(const std::string& page, FencedBlock& block, const Sandbox& sandbox) {
   std::vector<std::string> lines;
-  for (const Command& command : CommandsOf(block)) {
+  for (const ShownCommand& command : CommandsOf(block)) {
     const std::vector<std::string> output = LinesOf(sandbox.Run(command.text).output);
     const bool shows = Shows(command.output, output);
     const bool rewrites = !shows && UpdatesGolden() && !LeavesOut(command.output);

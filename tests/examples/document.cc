@@ -88,8 +88,8 @@ std::string TextOf(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::vector<Command> CommandsOf(const FencedBlock& block) {
-  std::vector<Command> commands;
+std::vector<ShownCommand> CommandsOf(const FencedBlock& block) {
+  std::vector<ShownCommand> commands;
   bool continues = false;
   for (const std::string& line : block.lines) {
     const bool starts = line.starts_with("$ ");

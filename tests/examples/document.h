@@ -32,12 +32,12 @@ std::string TextOf(const std::vector<std::string>& lines);
 
 // A command of a ```console block and what it prints: "$ command", continued where a line ends in
 // a backslash, then lines up to the next command.
-struct Command {
+struct ShownCommand {
   std::string text;
   std::vector<std::string> shown;   // the command as it stands in the block
   std::vector<std::string> output;  // expected
 };
-std::vector<Command> CommandsOf(const FencedBlock& block);
+std::vector<ShownCommand> CommandsOf(const FencedBlock& block);
 
 // Whether the output is what the page shows. A line "…" stands for any lines, a line that ends in
 // " …" for any line that starts so. How long planning and simulating took is not compared.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -213,7 +214,7 @@ std::string RequestField::default_text() const {
   const Json value = get(NewRequest());
   if (value.is_null()) return "";
   if (value.is_number_float()) return ExactNumber(value.get<double>());
-  if (!value.is_string()) return value.dump();
+  if (!value.is_string()) return JsonText(value);
   const auto name = value.get<std::string>();
   return key == "dtype" ? std::string(Choices<DType>::kTable[0].spoken) : name;
 }

@@ -10,6 +10,7 @@
 
 #include "base/directory_claim.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace heddle {
@@ -33,7 +34,7 @@ Result<ShareJobConfig> ReadJob(const std::string& path) {
 Status OpenMailbox(const std::string& directory) {
   HEDDLE_RETURN_IF_ERROR(MakeDirectories(BoxOf(directory)));
   const Json head = {{"schema", "heddle.share/1"}, {"process", getpid()}};
-  return WriteFile(HeadOf(directory), head.dump(2) + "\n");
+  return WriteFile(HeadOf(directory), JsonText(head, 2) + "\n");
 }
 
 void CloseMailbox(const std::string& directory) {
@@ -68,7 +69,8 @@ Status Answer(const std::string& directory, const JobOutcome& outcome) {
                      {"ended_well", outcome.well},
                      {"why", outcome.why},
                      {"seconds", static_cast<double>(outcome.ended - outcome.began) * 1e-9}};
-  return WriteFile(fmt::format("{}/{}.done", BoxOf(directory), outcome.name), json.dump(2) + "\n");
+  return WriteFile(fmt::format("{}/{}.done", BoxOf(directory), outcome.name),
+                   JsonText(json, 2) + "\n");
 }
 
 Status CanAttach(const std::string& directory, const std::string& name) {
@@ -88,7 +90,7 @@ Result<Json> AttachJob(const std::string& directory, const ShareJobConfig& job) 
   HEDDLE_RETURN_IF_ERROR(CanAttach(directory, job.name));
   const std::string head = HeadOf(directory);
   const std::string stem = fmt::format("{}/{}", BoxOf(directory), job.name);
-  HEDDLE_RETURN_IF_ERROR(WriteFile(stem + ".json", ShareJobToJson(job).dump(2) + "\n"));
+  HEDDLE_RETURN_IF_ERROR(WriteFile(stem + ".json", JsonText(ShareJobToJson(job), 2) + "\n"));
   constexpr std::chrono::milliseconds kPause{50};
   while (!fs::exists(stem + ".done")) {
     const bool lives = DirectoryClaim::IsTaken(directory) && fs::exists(head);

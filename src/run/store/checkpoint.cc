@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace heddle {
@@ -154,8 +155,7 @@ Status WriteBoth(const std::string& directory, CheckpointInfo& info,
   info.tensors_bytes = written.bytes;
   info.tensors_hash = written.hash;
   const Json json = CheckpointInfoToJson(info);
-  return WriteFile(Under(directory, "", std::string(kInfoFile)),
-                   json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return WriteFile(Under(directory, "", std::string(kInfoFile)), JsonText(json, 2) + "\n");
 }
 
 // "use an earlier checkpoint: …", the last ones first.

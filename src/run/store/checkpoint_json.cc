@@ -1,4 +1,5 @@
 #include "base/json_struct.h"
+#include "base/json_text.h"
 #include "run/store/checkpoint.h"
 
 namespace heddle {
@@ -28,7 +29,7 @@ SafetensorsMetadata MetadataOf(const CheckpointInfo& info) {
   const Json json = CheckpointInfoToJson(info);
   for (const auto& [key, value] : json.items()) {
     if (key.starts_with("tensors_")) continue;  // of the file that this goes into
-    metadata[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    metadata[key] = value.is_string() ? value.get<std::string>() : JsonText(value);
   }
   return metadata;
 }

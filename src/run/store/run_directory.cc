@@ -14,6 +14,7 @@
 #include "base/directory_claim.h"
 #include "base/file.h"
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "run/store/checkpoint.h"
 
 namespace heddle {
@@ -35,9 +36,7 @@ Json WithSchema(const Json& config) {
   return json;
 }
 
-std::string TextOf(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string TextOf(const Json& json, int indent) { return JsonText(json, indent) + "\n"; }
 
 // The first entry of a run that the directory has, or "".
 std::string_view EntryOf(const std::string& path) {
@@ -265,7 +264,7 @@ Status RunDirectory::ResumeAfter(int64_t step) {
   int64_t at = 0;
   for (const Line& line : lines) {
     if (line.json.contains("step")) {
-      const JsonField root(line.json, fmt::format("{}: {}", log_path(), line.json.dump()));
+      const JsonField root(line.json, fmt::format("{}: {}", log_path(), JsonText(line.json)));
       HEDDLE_ASSIGN(at, root.Int("step", 0, INT64_MAX));
     }
     if (at <= step) kept.append(text, line.begin, line.end - line.begin);

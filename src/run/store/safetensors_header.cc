@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json_field.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace heddle {
@@ -22,7 +23,7 @@ std::string Quoted(std::string_view text) {
   constexpr size_t kMost = 200;
   const bool cut = text.size() > kMost;
   const Json json = std::string(text.substr(0, kMost)) + (cut ? "…" : "");
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 // Follows the events of the JSON parser through the one form a header has.
@@ -212,7 +213,7 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, const st
 
 Result<std::string> PrintSafetensorsHeader(const SafetensorsHeader& header,
                                            const std::string& file) {
-  const auto text = [](const std::string& value) { return Json(value).dump(); };
+  const auto text = [](const std::string& value) { return JsonText(Json(value)); };
   std::string json;
   std::string at;  // what is being written
   try {

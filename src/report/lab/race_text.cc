@@ -1,4 +1,4 @@
-#include "cli/lab_race_output.h"
+#include "report/lab/race_text.h"
 
 #include <fmt/format.h>
 
@@ -168,9 +168,8 @@ std::string WorkText(const UpdateWork& work, int stages) {
 
 }  // namespace
 
-void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Race& race,
-               const Terminal& terminal) {
-  terminal.Print(HeadingOf(subject, options));
+std::string RaceText(const RaceSubject& subject, const RaceOptions& options, const Race& race,
+                     const TableStyle& style) {
   std::vector<Column> columns = {{"noise", Align::kRight},
                                  {"stages", Align::kRight},
                                  {"method"},
@@ -207,11 +206,12 @@ void PrintRace(const RaceSubject& subject, const RaceOptions& options, const Rac
       table.AddRow(std::move(cells));
     }
   }
-  terminal.Print(table.Print(terminal.style()));
-  terminal.Print(Wrapped(LegendOf(subject, options, race), terminal.width));
+  std::string text = HeadingOf(subject, options) + table.Print(style) +
+                     Wrapped(LegendOf(subject, options, race), style.width);
   if (subject.work) {
-    terminal.Print(Wrapped(WorkText(*subject.work, options.stages[0]), terminal.width));
+    text += Wrapped(WorkText(*subject.work, options.stages[0]), style.width);
   }
+  return text;
 }
 
 }  // namespace heddle

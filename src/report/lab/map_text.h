@@ -1,9 +1,12 @@
-// What `heddle lab map` shows of a Map: JSON, a picture, tables.
+// What is shown of a Map: JSON, a picture, tables.
 #pragma once
 
-#include "cli/command.h"
+#include <string>
+
+#include "base/json_fwd.h"
 #include "lab/map.h"
 #include "report/heat_map.h"
+#include "report/text_table.h"
 
 namespace heddle {
 
@@ -13,6 +16,6 @@ Json MapJson(const MapOptions& options, const Map& map);
 HeatMap HeatMapOf(const MapOptions& options, const Map& map);
 
 // A table for each H; with `all` one line for each cell.
-void PrintMap(const MapOptions& options, const Map& map, bool all, const Terminal& terminal);
+std::string MapText(const MapOptions& options, const Map& map, bool all, const TableStyle& style);
 
 }  // namespace heddle

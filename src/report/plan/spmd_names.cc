@@ -1,4 +1,4 @@
-#include "cli/spmd_names.h"
+#include "report/plan/spmd_names.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/lab_map_output.h"
+#include "report/lab/map_text.h"
 
 #include <fmt/format.h>
 
@@ -118,7 +118,7 @@ std::string FewRounds(const Map& map) {
       least->every, least->stages, least->rounds, kFewRounds);
 }
 
-void PrintAll(const Map& map, const Terminal& terminal) {
+std::string AllCells(const Map& map, const TableStyle& style) {
   TextTable table({{"noise", Align::kRight},
                    {"rows", Align::kRight},
                    {"H", Align::kRight},
@@ -134,7 +134,7 @@ void PrintAll(const Map& map, const Terminal& terminal) {
                   IntervalText(cell.local_to_pd), IntervalText(cell.flush_to_pd),
                   IntervalText(cell.local_to_flush), cell.flush});
   }
-  terminal.Print(table.Print(terminal.style()) + "\n");
+  return table.Print(style) + "\n";
 }
 
 }  // namespace
@@ -201,8 +201,8 @@ HeatMap HeatMapOf(const MapOptions& options, const Map& map) {
   return drawn;
 }
 
-void PrintMap(const MapOptions& options, const Map& map, bool all, const Terminal& terminal) {
-  if (all) PrintAll(map, terminal);
+std::string MapText(const MapOptions& options, const Map& map, bool all, const TableStyle& style) {
+  std::string text = all ? AllCells(map, style) : "";
   for (const int64_t every : options.everys) {
     std::vector<Column> columns = {{"noise", Align::kRight}, {"rows/parameter", Align::kRight}};
     for (const int stages : options.stages) columns.push_back({fmt::format("S = {}", stages)});
@@ -219,17 +219,18 @@ void PrintMap(const MapOptions& options, const Map& map, bool all, const Termina
         table.AddRow(std::move(cells));
       }
     }
-    terminal.Print(fmt::format("H = {}\n{}\n", every, table.Print(terminal.style())));
+    text += fmt::format("H = {}\n{}\n", every, table.Print(style));
   }
-  terminal.Print(
-      Wrapped("P, L or F: pd, local or a flush is ahead of both others, from ░, a "
+  text += Wrapped(
+              "P, L or F: pd, local or a flush is ahead of both others, from ░, a "
               "little, to █, by a factor of 6 and more; L?F: not told apart, L=F: a tie. "
               "The number is local over pd; --all has the intervals.",
-              terminal.width) +
-      "\n" + Wrapped(Method(options), terminal.width));
+              style.width) +
+          "\n" + Wrapped(Method(options), style.width);
   if (const std::string few = FewRounds(map); !few.empty()) {
-    terminal.Print("\n" + Wrapped(few, terminal.width));
+    text += "\n" + Wrapped(few, style.width);
   }
+  return text;
 }
 
 }  // namespace heddle

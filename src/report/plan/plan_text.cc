@@ -1,4 +1,4 @@
-#include "cli/plan_text.h"
+#include "report/plan/plan_text.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <map>
 
 #include "base/text.h"
-#include "cli/spmd_names.h"
-#include "cli/spmd_text.h"
 #include "report/device_table.h"
+#include "report/plan/spmd_names.h"
+#include "report/plan/spmd_text.h"
 #include "report/summary.h"
 #include "report/terminal_text.h"
 #include "report/text_width.h"

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "base/json_fwd.h"
+#include "report/text_table.h"
 #include "share/baselines.h"
 #include "share/share_plan.h"
 
@@ -14,7 +15,7 @@ namespace heddle {
 using GroupBaselines = std::vector<std::vector<ShareBaseline>>;
 
 std::string ShareText(const ShareInputs& inputs, const SharePlan& plan,
-                      const GroupBaselines& baselines, const Terminal& terminal);
+                      const GroupBaselines& baselines, const TableStyle& style);
 Json ShareJson(const ShareInputs& inputs, const SharePlan& plan, const GroupBaselines& baselines);
 
 }  // namespace heddle

@@ -5,9 +5,9 @@
 #include <map>
 
 #include "base/text.h"
-#include "cli/spmd_exchanges.h"
-#include "cli/spmd_names.h"
-#include "cli/spmd_text.h"
+#include "report/plan/spmd_exchanges.h"
+#include "report/plan/spmd_names.h"
+#include "report/plan/spmd_text.h"
 #include "report/terminal_text.h"
 #include "report/text_width.h"
 

@@ -1,4 +1,4 @@
-#include "cli/share_text.h"
+#include "report/share/share_text.h"
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ bool Shares(const SharePlan& plan) {
                      [](const ShareGroup& group) { return group.jobs.size() > 1; });
 }
 
-std::string JobsTable(const ShareInputs& inputs, const SharePlan& plan, const Terminal& terminal) {
+std::string JobsTable(const ShareInputs& inputs, const SharePlan& plan, const TableStyle& style) {
   TextTable table({{"job"},
                    {"strategy", Align::kLeft, 1},
                    {"compute", Align::kRight, 2},
@@ -67,11 +67,10 @@ std::string JobsTable(const ShareInputs& inputs, const SharePlan& plan, const Te
                     ToText(plan.shared.done[j])});
     }
   }
-  return table.Print(terminal.style());
+  return table.Print(style);
 }
 
-std::string GroupsTable(const ShareInputs& inputs, const SharePlan& plan,
-                        const Terminal& terminal) {
+std::string GroupsTable(const ShareInputs& inputs, const SharePlan& plan, const TableStyle& style) {
   TextTable table({{"group"},
                    {"order"},
                    {"period", Align::kRight},
@@ -94,10 +93,10 @@ std::string GroupsTable(const ShareInputs& inputs, const SharePlan& plan,
                   Percent(group.use.device), Percent(group.use.network), FullestOf(inputs, group)},
                  alone ? Tone::kPlain : Tone::kGood);
   }
-  return table.Print(terminal.style());
+  return table.Print(style);
 }
 
-std::string Totals(const SharePlan& plan, const Terminal& terminal) {
+std::string Totals(const SharePlan& plan, const TableStyle& style) {
   TextTable table({{""},
                    {"one after the other", Align::kRight},
                    {"this plan", Align::kRight},
@@ -114,11 +113,11 @@ std::string Totals(const SharePlan& plan, const Terminal& terminal) {
       {"devices compute", Percent(plan.use_alone.device), Percent(plan.use_shared.device)});
   table.AddRow(
       {"network carries", Percent(plan.use_alone.network), Percent(plan.use_shared.network)});
-  return table.Print(terminal.style());
+  return table.Print(style);
 }
 
 std::string BaselineTable(const std::vector<ShareBaseline>& baselines, const ShareInputs& inputs,
-                          const ShareGroup& group, const Terminal& terminal) {
+                          const ShareGroup& group, const TableStyle& style) {
   std::vector<Column> columns = {{"in the same simulator"}};
   for (const std::string& name : NamesIn(inputs, group.jobs)) {
     columns.push_back({"step of " + name, Align::kRight});
@@ -131,14 +130,14 @@ std::string BaselineTable(const std::vector<ShareBaseline>& baselines, const Sha
     cells.push_back(Percent(baseline.gain));
     table.AddRow(std::move(cells));
   }
-  return table.Print(terminal.style());
+  return table.Print(style);
 }
 
 // Two passes of the sequence, once they look alike; where there is none, some steps of the fastest.
-std::string Picture(const ShareGroup& group, const Terminal& terminal) {
+std::string Picture(const ShareGroup& group, const TableStyle& style) {
   JobGanttOptions options;
-  options.width = terminal.width;
-  options.colour = terminal.colour;
+  options.width = style.width;
+  options.colour = style.colour;
   options.start = group.period * 3;
   options.span = group.period * 2;
   if (group.devices == DeviceSharing::kFirstCome) {
@@ -204,25 +203,25 @@ Json JobJson(const PlannedJob& job, const ShareGroup& group, size_t place) {
 }  // namespace
 
 std::string ShareText(const ShareInputs& inputs, const SharePlan& plan,
-                      const GroupBaselines& baselines, const Terminal& terminal) {
+                      const GroupBaselines& baselines, const TableStyle& style) {
   std::string text =
       Shares(plan) ? fmt::format("Share: {} gained (simulated).\n\n", Percent(plan.predicted_gain))
                    : std::string("Do not share: one after the other is better.\n\n");
-  text += GroupsTable(inputs, plan, terminal) + "\n" + JobsTable(inputs, plan, terminal) + "\n" +
-          Totals(plan, terminal);
+  text += GroupsTable(inputs, plan, style) + "\n" + JobsTable(inputs, plan, style) + "\n" +
+          Totals(plan, style);
   for (const ShareRefusal& refusal : plan.refusals) {
     text += "\n" + Wrapped(fmt::format("Not {}: {}.", Join(NamesIn(inputs, refusal.jobs), " + "),
                                        refusal.reason),
-                           terminal.width);
+                           style.width);
   }
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     if (plan.groups[g].jobs.size() < 2) continue;
     for (const std::string& note : plan.groups[g].notes) {
-      text += "\n" + Wrapped(fmt::format("Note: {}.", note), terminal.width);
+      text += "\n" + Wrapped(fmt::format("Note: {}.", note), style.width);
     }
-    text += "\n" + Picture(plan.groups[g], terminal);
+    text += "\n" + Picture(plan.groups[g], style);
     if (baselines.empty()) continue;
-    text += "\n" + BaselineTable(baselines[g], inputs, plan.groups[g], terminal);
+    text += "\n" + BaselineTable(baselines[g], inputs, plan.groups[g], style);
   }
   return text;
 }

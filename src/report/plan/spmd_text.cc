@@ -1,4 +1,4 @@
-#include "cli/spmd_text.h"
+#include "report/plan/spmd_text.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/text.h"
-#include "cli/spmd_exchanges.h"
-#include "cli/spmd_names.h"
+#include "report/plan/spmd_exchanges.h"
+#include "report/plan/spmd_names.h"
 #include "report/text_width.h"
 
 namespace heddle {

@@ -1,4 +1,4 @@
-#include "cli/spmd_exchanges.h"
+#include "report/plan/spmd_exchanges.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,15 @@
+#include "base/json_text.h"
+
+#include <nlohmann/json.hpp>
+
+namespace heddle {
+
+std::string JsonText(const Json& json, int indent, bool ascii) {
+  return json.dump(indent, ' ', ascii, Json::error_handler_t::replace);
+}
+
+Json ParseJsonOrDiscard(std::string_view text) {
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+}  // namespace heddle
