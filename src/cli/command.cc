@@ -107,7 +107,10 @@ void PlanFlags::AddTo(CLI::App* command) {
     option->type_name(TypeName(field.kind))->required(field.required);
     option->default_str(field.default_text());
   }
-  command->add_option("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
+  command
+      ->add_option("--cluster", cluster,
+                   "The cluster's TOML file; or in one line, as in "
+                   "'4x8 a100-80gb, nvlink, ib 200 Gbit/s'; or 'here' (docs/cluster.md)")
       ->required();
   command->add_option("--profile", profile, "Measured times of ops (JSON)");
 }

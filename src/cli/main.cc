@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/share.h"
 #include "cli/unknown_option.h"
 #include "cli/value_check.h"
@@ -79,6 +80,7 @@ void AddCommands(Commands& commands, const CLI::App& app) {
   AddLabCommand(commands);
   AddShareCommand(commands);
   AddModelsCommand(commands);
+  AddDevicesCommand(commands);
   AddDemoCommand(commands);
   AddHelpCommand(commands, app);
 }

@@ -12,9 +12,10 @@ namespace heddle {
 
 void ProgramFlags::AddTo(CLI::App* command, bool with_links) {
   command->add_option("file", file, "plan.json, or a Program as text")->required();
-  command->add_option("--cluster", cluster,
-                      "Another cluster than the plan's own: devices by name, else by type; "
-                      "of a Program as text, its cluster");
+  command->add_option(
+      "--cluster", cluster,
+      "Another cluster than the plan's own, a file or a line: devices by name, else "
+      "by type; of a Program as text, its cluster");
   command->add_option("--profile", profile, "The profile the plan was made with");
   if (with_links) {
     command->add_option("--links", links,

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json_struct.h"
 #include "base/text.h"
+#include "cluster/cluster_line.h"
 #include "cluster/cluster_toml.h"
 #include "model/zoo.h"
 #include "program/plan/request_fields.h"
@@ -188,6 +189,9 @@ Result<JobsFile> ReadJobs(const JsonField& root, const std::string& file) {
   jobs.file = file;
   HEDDLE_ASSIGN(const std::string cluster, root.String("cluster"));
   jobs.cluster = Beside(file, cluster);
+  std::error_code ignored;
+  const bool line = !IsClusterFile(cluster) && !std::filesystem::exists(jobs.cluster, ignored);
+  if (line) jobs.cluster = cluster;
   std::string profile;
   HEDDLE_RETURN_IF_ERROR(ReadString(root, "profile", profile));
   jobs.profile = Beside(file, profile);

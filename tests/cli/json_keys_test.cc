@@ -100,6 +100,23 @@ TEST(JsonKeysTest, Models) {
   EXPECT_TRUE(found);
 }
 
+TEST(JsonKeysTest, Devices) {
+  const Json json = JsonOf("devices --json");
+  ExpectKeys(json, {"schema", "assumed_part", "rows", "links"});
+  EXPECT_GE(json["rows"].size(), 25u);
+  for (const Json& row : json["rows"]) {
+    ExpectKeys(row,
+               {"name", "memory_bytes", "memory_bandwidth", "flops", "reached", "used", "source"});
+    EXPECT_TRUE(row["flops"].contains("fp32")) << row["name"];
+  }
+  const Json one = JsonOf("devices a100-80gb --json");
+  ASSERT_EQ(one["rows"].size(), 1u);
+  EXPECT_EQ(one["rows"][0]["memory_bytes"], int64_t{80} << 30);
+  EXPECT_EQ(one["rows"][0]["flops"]["bf16"], 312e12);
+  EXPECT_DOUBLE_EQ(one["rows"][0]["reached"]["bf16"].get<double>(), 267.9e12);
+  EXPECT_EQ(JsonOf("devices nvlink3 --json")["links"][0]["bandwidth"], 300e9);
+}
+
 TEST(JsonKeysTest, ExplainCheckLowerAndDemo) {
   const TemporaryFile plan;
   ASSERT_EQ(RunHeddle("plan " + PlanArguments("interleaved") + " -o " + plan.path()).exit_code, 0);

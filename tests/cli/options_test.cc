@@ -253,6 +253,7 @@ constexpr OptionCase kCases[] = {
     {"share", "--dir", "{jobs} --run", "--dir {new}", "--dir {new}2"},
     {"share", "--attach", "{jobs} --dir {new}", "--run", "--attach nobody"},
     {"help", "command", "", "", "plan"},
+    {"devices", "name", "", "", "a40"},
 };
 
 // Of `lab race`: changes how long a race takes and nothing else; a test of tests/lab says so.

@@ -25,6 +25,13 @@ std::string Refused(const std::string& text) {
   return jobs.error().ToString();
 }
 
+TEST(Jobs, AClusterInOneLineLiesNowhere) {
+  const std::string job =
+      "[[job]]\nname = \"a\"\nmodel = \"tiny-mlp\"\nbatch = 8\nsteps = 3\n";
+  const JobsFile jobs = Read("schema = \"heddle.jobs/1\"\ncluster = \"2 t4, pcie\"\n" + job);
+  EXPECT_EQ(jobs.cluster, "2 t4, pcie");
+}
+
 TEST(Jobs, WhatIsLeftOutHasADefault) {
   const JobsFile jobs = Read(WithJob("name = \"a\"\nmodel = \"tiny-mlp\"\nbatch = 8\nsteps = 3\n"));
   EXPECT_EQ(jobs.cluster, "dir/clusters/lab.toml");
