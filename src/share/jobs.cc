@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cluster/cluster_line.h"
 #include "cluster/cluster_toml.h"
+#include "model/hf_model.h"
 #include "model/zoo.h"
 #include "program/plan/request_fields.h"
 
@@ -93,7 +94,9 @@ Status ReadPlanning(const JsonField& field, const std::string& file, JobSpec& jo
   request.strategy = "dp";
   HEDDLE_RETURN_IF_ERROR(ReadRequestFields(field, RequestSource::kJob, request));
   HEDDLE_RETURN_IF_ERROR(CheckRequest(request, FieldsOf(field)));
-  if (IsProfileSpec(request.model)) request.model = Beside(file, request.model);
+  if (IsProfileSpec(request.model) || IsConfigSpec(request.model)) {
+    request.model = Beside(file, request.model);
+  }
   return CheckFieldsAreRead(field, request);
 }
 

@@ -111,6 +111,10 @@ TEST(BadInputTest, Clusters) {
 TEST(BadInputTest, DevicesAndClusterLines) {
   ExpectRefused("devices a100-80g", 4, {"a100-80g", "did you mean \"a100-80gb\""});
   ExpectRefused("devices a40 l4", 2, {"l4"});
+  ExpectRefused("models gpt", 4, {"no configuration", "config.json"});
+  ExpectRefused("models nothing.json", 4, {"nothing.json"});
+  ExpectRefused("plan --model tests/model/configs/llama-2-7b.json --cluster '2 a40'", 4,
+                {"llama-2-7b.json", "it lacks rms_norm (32 at model.layers.*.input_layernorm)"});
   ExpectRefused("plan --model tiny-mlp --cluster '2 a40, pcie9'", 4,
                 {"at character 8", "did you mean \"pcie"});
   ExpectRefused("plan --model tiny-mlp --cluster lab", 4, {"lab", ".toml"});

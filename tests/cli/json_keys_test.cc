@@ -100,6 +100,23 @@ TEST(JsonKeysTest, Models) {
   EXPECT_TRUE(found);
 }
 
+TEST(JsonKeysTest, ModelsOfAConfiguration) {
+  const std::string configs = "models --json " + SourceDir() + "/tests/model/configs/";
+  const Json llama = JsonOf(configs + "llama-2-7b.json")["rows"][0];
+  ExpectKeys(llama, {"name", "family", "architecture", "parameters", "layers", "ops",
+                     "trained_parameters", "unsupported", "parts"});
+  EXPECT_EQ(llama["family"], "llama");
+  EXPECT_EQ(llama["parameters"], 6738415616);
+  EXPECT_TRUE(llama["ops"].is_null());
+  EXPECT_EQ(llama["unsupported"][0],
+            Json({{"op", "rms_norm"}, {"count", 32}, {"where", "model.layers.*.input_layernorm"}}));
+  const Json vit = JsonOf(configs + "vit-base.json")["rows"][0];
+  EXPECT_EQ(vit["parameters"], 86567656);
+  EXPECT_EQ(vit["trained_parameters"], 86567656);
+  EXPECT_GT(vit["ops"].get<int>(), 500);
+  EXPECT_EQ(vit["unsupported"].size(), 0u);
+}
+
 TEST(JsonKeysTest, Devices) {
   const Json json = JsonOf("devices --json");
   ExpectKeys(json, {"schema", "assumed_part", "rows", "links"});

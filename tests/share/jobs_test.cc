@@ -27,9 +27,10 @@ std::string Refused(const std::string& text) {
 
 TEST(Jobs, AClusterInOneLineLiesNowhere) {
   const std::string job =
-      "[[job]]\nname = \"a\"\nmodel = \"tiny-mlp\"\nbatch = 8\nsteps = 3\n";
+      "[[job]]\nname = \"a\"\nmodel = \"m/config.json\"\nbatch = 8\nsteps = 3\n";
   const JobsFile jobs = Read("schema = \"heddle.jobs/1\"\ncluster = \"2 t4, pcie\"\n" + job);
   EXPECT_EQ(jobs.cluster, "2 t4, pcie");
+  EXPECT_EQ(jobs.jobs[0].request.model, "dir/m/config.json");
 }
 
 TEST(Jobs, WhatIsLeftOutHasADefault) {
