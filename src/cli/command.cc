@@ -106,7 +106,10 @@ void PlanFlags::AddTo(const Command& command) {
         .Required(field.required)
         .DefaultText(field.default_text());
   }
-  command.AddOption("--cluster", cluster, "The cluster's TOML file (see docs/cluster.md)")
+  command
+      .AddOption("--cluster", cluster,
+                 "The cluster's TOML file; or in one line, as in "
+                 "'4x8 a100-80gb, nvlink, ib 200 Gbit/s'; or 'here' (docs/cluster.md)")
       .Required();
   command.AddOption("--profile", profile, "Measured times of ops (JSON)");
 }

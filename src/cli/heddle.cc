@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/share.h"
 #include "cli/unknown_option.h"
 #include "cli/value_check.h"
@@ -68,6 +69,7 @@ void AddCommands(Commands& commands, const Command& root) {
   AddLabCommand(commands);
   AddShareCommand(commands);
   AddModelsCommand(commands);
+  AddDevicesCommand(commands);
   AddDemoCommand(commands);
   AddHelpCommand(commands, root);
 }

@@ -13,8 +13,8 @@ namespace heddle {
 void ProgramFlags::AddTo(const Command& command, bool with_links) {
   command.AddOption("file", file, "plan.json, or a Program as text").Required();
   command.AddOption("--cluster", cluster,
-                    "Another cluster than the plan's own: devices by name, else by type; "
-                    "of a Program as text, its cluster");
+                    "Another cluster than the plan's own, a file or a line: devices by name, else "
+                    "by type; of a Program as text, its cluster");
   command.AddOption("--profile", profile, "The profile the plan was made with");
   if (with_links) {
     command.AddOption("--links", links,

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <initializer_list>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/json_field.h"
 #include "base/json_text.h"
+#include "base/text.h"
+#include "cluster/device_catalogue.h"
 
 namespace heddle {
 namespace {
@@ -40,15 +43,7 @@ Result<FlopRate> ReadFlopRate(const JsonField& field) {
   return rate;
 }
 
-// What the file leaves out follows from f32; cluster_spec.h says how.
-void DeriveFlops(DeviceTypeSpec& type) {
-  const FlopRate f32 = type.rate(DType::kF32);
-  for (size_t i = 0; i < kDTypeCount; ++i) {
-    if (type.flops_given[i]) continue;
-    type.flops[i] = i == IndexOf(DType::kF64) ? f32 / 2 : f32;
-  }
-}
-
+// A table without fp32 adds to what is given already; any other rates replace it.
 Status ReadFlops(const JsonField& field, DeviceTypeSpec& type) {
   const auto give = [&](DType dtype, FlopRate rate) {
     type.flops[IndexOf(dtype)] = rate;
@@ -56,10 +51,13 @@ Status ReadFlops(const JsonField& field, DeviceTypeSpec& type) {
   };
   if (!field.json().is_object()) {
     HEDDLE_ASSIGN(const FlopRate rate, ReadFlopRate(field));
+    type.flops_given = {};
     give(DType::kF32, rate);
   } else {
     HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"fp64", "fp32", "bf16", "fp16"}));
-    HEDDLE_RETURN_IF_ERROR(field.Child("fp32"));  // the others may be derived from it
+    const bool known = type.flops_given[IndexOf(DType::kF32)];
+    if (!known) HEDDLE_RETURN_IF_ERROR(field.Child("fp32"));  // the others may be derived from it
+    if (field.Has("fp32")) type.flops_given = {};
     for (const auto& [dtype, name] : kFlopsFields) {
       if (!field.Has(name)) continue;
       HEDDLE_ASSIGN(const JsonField child, field.Child(name));
@@ -71,16 +69,29 @@ Status ReadFlops(const JsonField& field, DeviceTypeSpec& type) {
   return Ok();
 }
 
+// A device of the catalogue needs no figure; those that are here override its own.
 Result<DeviceTypeSpec> ReadDeviceType(const std::string& name, const JsonField& field) {
   HEDDLE_RETURN_IF_ERROR(
       field.OnlyKeys({"flops", "memory", "memory_bandwidth", "launch", "message_bandwidth"}));
+  const CatalogueDevice* known = FindDevice(name);
   DeviceTypeSpec type;
-  type.name = name;
-  HEDDLE_ASSIGN(const JsonField flops, field.Child("flops"));
-  HEDDLE_RETURN_IF_ERROR(ReadFlops(flops, type));
-  HEDDLE_ASSIGN(type.memory, field.BytesOf("memory"));
-  HEDDLE_ASSIGN(type.memory_bandwidth, field.BandwidthOf("memory_bandwidth"));
-  HEDDLE_ASSIGN(type.launch_overhead, ParseSeconds(kDefaultLaunch));
+  if (known != nullptr) {
+    type = known->type;
+  } else {
+    type.name = name;
+    HEDDLE_ASSIGN(type.launch_overhead, ParseSeconds(kDefaultLaunch));
+  }
+  const auto stated = [&](std::string_view key) { return known == nullptr || field.Has(key); };
+  if (stated("flops")) {
+    HEDDLE_ASSIGN(const JsonField flops, field.Child("flops"));
+    HEDDLE_RETURN_IF_ERROR(ReadFlops(flops, type));
+  }
+  if (stated("memory")) {
+    HEDDLE_ASSIGN(type.memory, field.BytesOf("memory"));
+  }
+  if (stated("memory_bandwidth")) {
+    HEDDLE_ASSIGN(type.memory_bandwidth, field.BandwidthOf("memory_bandwidth"));
+  }
   if (field.Has("launch")) {
     HEDDLE_ASSIGN(type.launch_overhead, field.SecondsOf("launch"));
   }
@@ -90,10 +101,25 @@ Result<DeviceTypeSpec> ReadDeviceType(const std::string& name, const JsonField& 
   return type;
 }
 
+// A link of the catalogue. `field` is its name, as text.
+Result<LinkSpec> ReadLinkName(const JsonField& field) {
+  HEDDLE_ASSIGN(const std::string name, field.AsString());
+  if (const CatalogueLink* known = FindLink(name)) return known->link;
+  return field.Bad(fmt::format("no link is known as \"{}\"", name),
+                   SuggestName(name, KnownLinkNames()));
+}
+
 // The fields of a link; `field` may have others (between), which the caller checks.
 Result<LinkSpec> ReadLinkFields(const JsonField& field) {
   LinkSpec link;
-  HEDDLE_ASSIGN(link.bandwidth, field.BandwidthOf("bandwidth"));
+  const bool known = field.Has("type");
+  if (known) {
+    HEDDLE_ASSIGN(const JsonField type, field.Child("type"));
+    HEDDLE_ASSIGN(link, ReadLinkName(type));
+  }
+  if (!known || field.Has("bandwidth")) {
+    HEDDLE_ASSIGN(link.bandwidth, field.BandwidthOf("bandwidth"));
+  }
   if (field.Has("latency")) {
     HEDDLE_ASSIGN(link.latency, field.SecondsOf("latency"));
   }
@@ -106,6 +132,36 @@ Result<LinkSpec> ReadLinkFields(const JsonField& field) {
     link.half_duplex = text == "half";
   }
   return link;
+}
+
+// The link inside a node: a name, or a table of which a name may be a part. A link that is known by
+// name leads to a switch, unless the table says otherwise: its bandwidth is all that a device has.
+struct InnerLink {
+  LinkSpec link;
+  bool by_switch = false;
+};
+
+Result<InnerLink> ReadInnerLink(const JsonField& node) {
+  InnerLink read;
+  HEDDLE_ASSIGN(const JsonField link, node.Child("link"));
+  if (link.json().is_string()) {
+    HEDDLE_ASSIGN(read.link, ReadLinkName(link));
+    read.by_switch = true;
+    return read;
+  }
+  HEDDLE_ASSIGN(const JsonField table, node.Object("link"));
+  HEDDLE_RETURN_IF_ERROR(table.OnlyKeys({"type", "bandwidth", "latency", "duplex", "through"}));
+  HEDDLE_ASSIGN(read.link, ReadLinkFields(table));
+  read.by_switch = table.Has("type");
+  if (table.Has("through")) {
+    HEDDLE_ASSIGN(const JsonField through, table.Child("through"));
+    HEDDLE_ASSIGN(const std::string text, through.AsString());
+    if (text != "switch" && text != "pairs") {
+      return through.Bad(fmt::format("found \"{}\"", text), "expected \"switch\" or \"pairs\"");
+    }
+    read.by_switch = text == "switch";
+  }
+  return read;
 }
 
 Result<std::optional<int>> ReadCount(const JsonField& field, int most) {
@@ -129,9 +185,8 @@ Result<NodeSpec> ReadNode(const JsonField& field) {
     read.count = count.value_or(1);
   }
   if (field.Has("link")) {
-    HEDDLE_ASSIGN(const JsonField link, field.Object("link"));
-    HEDDLE_RETURN_IF_ERROR(link.OnlyKeys({"bandwidth", "latency", "duplex"}));
-    HEDDLE_ASSIGN(node.link, ReadLinkFields(link));
+    HEDDLE_ASSIGN(const InnerLink inner, ReadInnerLink(field));
+    if (!inner.by_switch) node.link = inner.link;
   }
   return node;
 }
@@ -145,7 +200,7 @@ Result<SwitchSpec> ReadSwitch(const JsonField& field) {
 }
 
 Result<EdgeSpec> ReadEdge(const JsonField& field) {
-  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"between", "bandwidth", "latency", "duplex"}));
+  HEDDLE_RETURN_IF_ERROR(field.OnlyKeys({"between", "type", "bandwidth", "latency", "duplex"}));
   EdgeSpec edge;
   HEDDLE_ASSIGN(const JsonField between, field.Array("between"));
   if (between.size() != 2) {
@@ -233,6 +288,30 @@ Json WriteNode(const NodeSpec& node) {
   return json;
 }
 
+// Types that nodes name and the file does not define are those of the catalogue.
+void AddKnownTypes(ClusterSpec& spec) {
+  std::set<std::string> defined;
+  for (const DeviceTypeSpec& type : spec.types) defined.insert(type.name);
+  for (const NodeSpec& node : spec.nodes) {
+    for (const NodeSpec::Devices& devices : node.devices) {
+      if (!defined.insert(devices.type).second) continue;
+      const CatalogueDevice* known = FindDevice(devices.type);
+      if (known != nullptr) spec.types.push_back(known->type);
+    }
+  }
+}
+
+// The switches inside nodes, and the links to them, behind those that the file lists.
+Status AddInnerSwitches(const JsonField& json, ClusterSpec& spec) {
+  HEDDLE_ASSIGN(const JsonField nodes, json.Array("node"));
+  for (size_t i = 0; i < spec.nodes.size(); ++i) {
+    if (!nodes.Element(i).Has("link")) continue;
+    HEDDLE_ASSIGN(const InnerLink inner, ReadInnerLink(nodes.Element(i)));
+    if (inner.by_switch) JoinBySwitch(inner.link, spec.nodes[i], spec);
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<ClusterSpec> ClusterSpecFromJson(const JsonField& json) {
@@ -244,15 +323,20 @@ Result<ClusterSpec> ClusterSpecFromJson(const JsonField& json) {
                       fmt::format("this heddle reads \"{}\"", kClusterSchema));
   }
   ClusterSpec spec;
-  HEDDLE_ASSIGN(const JsonField types, json.Object("device_type"));
-  for (const auto& item : types.json().items()) {
-    HEDDLE_ASSIGN(const JsonField type, types.Object(item.key()));
-    HEDDLE_ASSIGN(spec.types.emplace_back(), ReadDeviceType(item.key(), type));
+  if (json.Has("device_type")) {
+    HEDDLE_ASSIGN(const JsonField types, json.Object("device_type"));
+    for (const auto& item : types.json().items()) {
+      HEDDLE_ASSIGN(const JsonField type, types.Object(item.key()));
+      HEDDLE_ASSIGN(spec.types.emplace_back(), ReadDeviceType(item.key(), type));
+    }
   }
   HEDDLE_RETURN_IF_ERROR(json.Array("node"));
   HEDDLE_RETURN_IF_ERROR(ReadList(json, "node", &ReadNode, spec.nodes));
+  AddKnownTypes(spec);
   HEDDLE_RETURN_IF_ERROR(ReadList(json, "switch", &ReadSwitch, spec.switches));
   HEDDLE_RETURN_IF_ERROR(ReadList(json, "link", &ReadEdge, spec.links));
+  HEDDLE_RETURN_IF_ERROR(CheckClusterSpec(spec, json.where()));  // as many links as devices follow
+  HEDDLE_RETURN_IF_ERROR(AddInnerSwitches(json, spec));
   HEDDLE_RETURN_IF_ERROR(CheckClusterSpec(spec, json.Bad("").where));
   return spec;
 }

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cluster/cluster_spec.h"
+#include "cluster/device_catalogue.h"
 
 namespace heddle {
 namespace {
@@ -124,7 +125,7 @@ class SpecCheck {
       for (const std::string& type : type_names_) known = known || type == entry.type;
       if (known) continue;
       return Bad(entry_path + ".type", fmt::format("unknown device type \"{}\"", entry.type),
-                 SuggestName(entry.type, type_names_));
+                 SuggestType(entry.type));
     }
     if (devices == 0) return Bad(path + ".devices", "there is no device", "list at least one");
     if (devices > kMostDevicesInNode) {
@@ -132,6 +133,17 @@ class SpecCheck {
                  fmt::format("expected at most {}", GroupDigits(kMostDevicesInNode)));
     }
     return devices;
+  }
+
+  // The file's own types first, then those that `heddle devices` lists.
+  std::string SuggestType(const std::string& name) const {
+    std::vector<std::string> all = type_names_;
+    for (std::string& known : KnownDeviceNames()) all.push_back(std::move(known));
+    std::string hint;
+    if (const auto nearest = NearestName(name, all))
+      hint = fmt::format("did you mean \"{}\"? ", *nearest);
+    if (!type_names_.empty()) hint += fmt::format("defined here: {}; ", Join(type_names_, ", "));
+    return hint + "known by name: see heddle devices";
   }
 
   Status CheckSwitches() const {

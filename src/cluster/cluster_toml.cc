@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json_field.h"
 #include "cluster/cluster.h"
+#include "cluster/cluster_line.h"
 
 // toml++ 3.3 asserts what malformed input can break ("[.]", see its pull request 301), and tells
 // the optimiser to rely on it under NDEBUG. Here a broken assertion is an exception in all
@@ -165,6 +166,10 @@ Result<Cluster> ParseClusterToml(const std::string& text, const std::string& fil
 }
 
 Result<Cluster> LoadCluster(const std::string& path) {
+  if (!IsClusterFile(path)) {
+    HEDDLE_ASSIGN(ClusterSpec spec, ParseClusterLine(path));
+    return Cluster::Make(std::move(spec), "cluster \"" + path + "\"");
+  }
   HEDDLE_ASSIGN(const std::string text, ReadFile(path, kMostTextBytes));
   if (!IsJsonFile(path)) return ParseClusterToml(text, path);
   HEDDLE_ASSIGN(const Json json, ParseJson(text, path));

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "model/autodiff.h"
 #include "model/graph_builder.h"
+#include "model/hf_model.h"
 #include "model/model_spec.h"
 #include "model/profiled_model.h"
 #include "model/zoo_families.h"
@@ -174,6 +175,10 @@ const std::vector<ZooEntry>& Zoo() {
 
 Result<std::string> ScaledDown(std::string_view text) {
   HEDDLE_ASSIGN(ModelSpec spec, ParseModelSpec(text));
+  if (IsConfigSpec(text)) {
+    return BadInput(fmt::format("model \"{}\"", text), "too large to compute here",
+                    "a configuration has no small copy: make one of fewer layers and features");
+  }
   for (const ZooEntry& entry : Zoo()) {
     if (entry.name != spec.name) continue;
     for (const auto& [key, value] : entry.small) spec.values[key] = value;
@@ -183,13 +188,13 @@ Result<std::string> ScaledDown(std::string_view text) {
 }
 
 bool IsProfileSpec(std::string_view spec) {
+  if (IsConfigSpec(spec)) return false;
   return spec.ends_with(".txt") || spec.find('/') != std::string_view::npos;
 }
 
-Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
-  if (IsProfileSpec(text)) return LoadProfiledModel(std::string(text), options);
-  HEDDLE_ASSIGN(const ModelSpec spec, ParseModelSpec(text));
-  const std::string where = fmt::format("model \"{}\"", text);
+namespace {
+
+Status WriteZooModel(GraphBuilder& builder, const ModelSpec& spec, const std::string& where) {
   const auto entry = std::find_if(Zoo().begin(), Zoo().end(),
                                   [&](const ZooEntry& e) { return e.name == spec.name; });
   if (entry == Zoo().end()) {
@@ -208,9 +213,26 @@ Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
     HEDDLE_RETURN_IF_ERROR(CheckValue(where, key, value));
     parameters[key] = value;
   }
-  GraphBuilder builder(options.batch, options.dtype);
   Status written = entry->write_forward(builder, parameters);
   if (!written.ok()) return BadInput(where, written.error().what, written.error().hint);
+  return Ok();
+}
+
+Status WriteConfiguredModel(GraphBuilder& builder, const ModelSpec& spec) {
+  HEDDLE_ASSIGN(const HfModel model, ReadHfModel(spec));
+  HEDDLE_RETURN_IF_ERROR(CheckKnownOps(model, spec.name));
+  return WriteHfModel(builder, model);
+}
+
+}  // namespace
+
+Result<Graph> BuildModel(std::string_view text, const ModelOptions& options) {
+  if (IsProfileSpec(text)) return LoadProfiledModel(std::string(text), options);
+  HEDDLE_ASSIGN(const ModelSpec spec, ParseModelSpec(text));
+  const std::string where = fmt::format("model \"{}\"", text);
+  GraphBuilder builder(options.batch, options.dtype);
+  HEDDLE_RETURN_IF_ERROR(IsConfigSpec(text) ? WriteConfiguredModel(builder, spec)
+                                            : WriteZooModel(builder, spec, where));
   for (const Tensor& tensor : builder.tensors()) {
     double elements = 1;
     for (const int64_t extent : tensor.shape) elements *= static_cast<double>(extent);

@@ -9,7 +9,9 @@
 #include "base/file.h"
 #include "base/json_struct.h"
 #include "base/text.h"
+#include "cluster/cluster_line.h"
 #include "cluster/cluster_toml.h"
+#include "model/hf_model.h"
 #include "model/zoo.h"
 #include "program/plan/request_fields.h"
 
@@ -92,7 +94,9 @@ Status ReadPlanning(const JsonField& field, const std::string& file, JobSpec& jo
   request.strategy = "dp";
   HEDDLE_RETURN_IF_ERROR(ReadRequestFields(field, RequestSource::kJob, request));
   HEDDLE_RETURN_IF_ERROR(CheckRequest(request, FieldsOf(field)));
-  if (IsProfileSpec(request.model)) request.model = Beside(file, request.model);
+  if (IsProfileSpec(request.model) || IsConfigSpec(request.model)) {
+    request.model = Beside(file, request.model);
+  }
   return CheckFieldsAreRead(field, request);
 }
 
@@ -188,6 +192,9 @@ Result<JobsFile> ReadJobs(const JsonField& root, const std::string& file) {
   jobs.file = file;
   HEDDLE_ASSIGN(const std::string cluster, root.String("cluster"));
   jobs.cluster = Beside(file, cluster);
+  std::error_code ignored;
+  const bool line = !IsClusterFile(cluster) && !std::filesystem::exists(jobs.cluster, ignored);
+  if (line) jobs.cluster = cluster;
   std::string profile;
   HEDDLE_RETURN_IF_ERROR(ReadString(root, "profile", profile));
   jobs.profile = Beside(file, profile);

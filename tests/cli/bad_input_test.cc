@@ -79,8 +79,8 @@ TEST(BadInputTest, UsageErrors) {
   EXPECT_EQ(RunHeddle("plan --model gpt").exit_code, 2);
   EXPECT_EQ(RunHeddle("--help").exit_code, 0);
   EXPECT_EQ(RunHeddle("--version").exit_code, 0);
-  for (const char* command :
-       {"plan", "compare", "explain", "simulate", "check", "verify", "lower", "models", "demo"}) {
+  for (const char* command : {"plan", "compare", "explain", "simulate", "check", "verify", "lower",
+                              "models", "devices", "demo"}) {
     const Ran ran = RunHeddle(std::string(command) + " --help");
     EXPECT_EQ(ran.exit_code, 0);
     EXPECT_NE(ran.out.find("Example"), std::string::npos) << command;
@@ -106,6 +106,18 @@ TEST(BadInputTest, Clusters) {
   ExpectClusterRefused("[\"a\", \"b\"]", "[\"a\", \"c\"]", {"\"c\""});
   ExpectClusterRefused("[[link]]", "[[links]]", {"links", "\"link\""});
   ExpectClusterRefused("[[node]]", "[[node", {":"});
+}
+
+TEST(BadInputTest, DevicesAndClusterLines) {
+  ExpectRefused("devices a100-80g", 4, {"a100-80g", "did you mean \"a100-80gb\""});
+  ExpectRefused("devices a40 l4", 2, {"l4"});
+  ExpectRefused("models gpt", 4, {"no configuration", "config.json"});
+  ExpectRefused("models nothing.json", 4, {"nothing.json"});
+  ExpectRefused("plan --model tests/model/configs/llama-2-7b.json --cluster '2 a40'", 4,
+                {"llama-2-7b.json", "it lacks rms_norm (32 at model.layers.*.input_layernorm)"});
+  ExpectRefused("plan --model tiny-mlp --cluster '2 a40, pcie9'", 4,
+                {"at character 8", "did you mean \"pcie"});
+  ExpectRefused("plan --model tiny-mlp --cluster lab", 4, {"lab", ".toml"});
 }
 
 TEST(BadInputTest, DisconnectedClusterNamesBothSides) {

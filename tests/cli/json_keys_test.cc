@@ -100,6 +100,40 @@ TEST(JsonKeysTest, Models) {
   EXPECT_TRUE(found);
 }
 
+TEST(JsonKeysTest, ModelsOfAConfiguration) {
+  const std::string configs = "models --json " + SourceDir() + "/tests/model/configs/";
+  const Json llama = JsonOf(configs + "llama-2-7b.json")["rows"][0];
+  ExpectKeys(llama, {"name", "family", "architecture", "parameters", "layers", "ops",
+                     "trained_parameters", "unsupported", "parts"});
+  EXPECT_EQ(llama["family"], "llama");
+  EXPECT_EQ(llama["parameters"], 6738415616);
+  EXPECT_TRUE(llama["ops"].is_null());
+  EXPECT_EQ(llama["unsupported"][0],
+            Json({{"op", "rms_norm"}, {"count", 32}, {"where", "model.layers.*.input_layernorm"}}));
+  const Json vit = JsonOf(configs + "vit-base.json")["rows"][0];
+  EXPECT_EQ(vit["parameters"], 86567656);
+  EXPECT_EQ(vit["trained_parameters"], 86567656);
+  EXPECT_GT(vit["ops"].get<int>(), 500);
+  EXPECT_EQ(vit["unsupported"].size(), 0u);
+}
+
+TEST(JsonKeysTest, Devices) {
+  const Json json = JsonOf("devices --json");
+  ExpectKeys(json, {"schema", "assumed_part", "rows", "links"});
+  EXPECT_GE(json["rows"].size(), 25u);
+  for (const Json& row : json["rows"]) {
+    ExpectKeys(row,
+               {"name", "memory_bytes", "memory_bandwidth", "flops", "reached", "used", "source"});
+    EXPECT_TRUE(row["flops"].contains("fp32")) << row["name"];
+  }
+  const Json one = JsonOf("devices a100-80gb --json");
+  ASSERT_EQ(one["rows"].size(), 1u);
+  EXPECT_EQ(one["rows"][0]["memory_bytes"], int64_t{80} << 30);
+  EXPECT_EQ(one["rows"][0]["flops"]["bf16"], 312e12);
+  EXPECT_DOUBLE_EQ(one["rows"][0]["reached"]["bf16"].get<double>(), 267.9e12);
+  EXPECT_EQ(JsonOf("devices nvlink3 --json")["links"][0]["bandwidth"], 300e9);
+}
+
 TEST(JsonKeysTest, ExplainCheckLowerAndDemo) {
   const TemporaryFile plan;
   ASSERT_EQ(RunHeddle("plan " + PlanArguments("interleaved") + " -o " + plan.path()).exit_code, 0);

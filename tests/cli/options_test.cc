@@ -253,6 +253,8 @@ constexpr OptionCase kCases[] = {
     {"share", "--dir", "{jobs} --run", "--dir {new}", "--dir {new}2"},
     {"share", "--attach", "{jobs} --dir {new}", "--run", "--attach nobody"},
     {"help", "command", "", "", "plan"},
+    {"devices", "name", "", "", "a40"},
+    {"models", "path", "", "", "tests/model/configs/vit-base.json"},
 };
 
 // Of `lab race`: changes how long a race takes and nothing else; a test of tests/lab says so.

@@ -26,6 +26,8 @@ std::vector<std::string> PrintingLines(const std::string& plan) {
           "lab theory --stages 2 --dimension 8 --ticks 100",
           "share --trace examples/09-trace.csv --devices 8",
           "models",
+          "devices",
+          "devices a100-80gb",
           "help",
           "help plan",
           "plan --help",

@@ -19,8 +19,8 @@ namespace {
 using testing::HasSubstr;
 
 const char* const kCommands[] = {
-    "plan",  "compare", "explain",  "simulate",  "check",      "run",   "verify", "profile",
-    "lower", "lab",     "lab race", "lab delay", "lab theory", "share", "models", "demo"};
+    "plan", "compare",  "explain",   "simulate",   "check", "run",    "verify",  "profile", "lower",
+    "lab",  "lab race", "lab delay", "lab theory", "share", "models", "devices", "demo"};
 
 std::string Example(const std::string& name) { return SourceDir() + "/examples/" + name; }
 
@@ -54,6 +54,8 @@ TEST_P(WidthTest, Help) {
 
 TEST_P(WidthTest, ModelsAndStrategies) {
   ExpectFits("models", GetParam());
+  ExpectFits("devices", GetParam());
+  ExpectFits("devices h100-sxm", GetParam());
   ExpectFits("compare --model 'tiny-gpt?layers=6' --batch 32 --cluster " + ClusterFile("mixed4"),
              GetParam());
   ExpectFits("compare --model " + Example("profiles/tiny.txt") +

@@ -118,7 +118,7 @@ TEST(ClusterSpecTest, DemandsItsFields) {
   EXPECT_CONTAINS(ErrorAfter("[{ type = \"gpu\", count = 2 }]", "[]"), "node[0].devices");
   EXPECT_CONTAINS(ErrorAfter("[{ type = \"gpu\", count = 2 }]", "\"gpu\""), "node[0].devices");
   EXPECT_CONTAINS(ErrorOf(kPreamble), "node: missing");
-  EXPECT_CONTAINS(ErrorOf("schema = \"heddle.cluster/1\"\n"), "device_type: missing");
+  EXPECT_CONTAINS(ErrorOf("schema = \"heddle.cluster/1\"\n"), "node: missing");
   EXPECT_CONTAINS(ErrorOf("node = []\n" + kPreamble), "there is no node");
   EXPECT_CONTAINS(ErrorOf(""), "schema: missing");
 }

@@ -55,6 +55,29 @@ TEST(WithoutDeviceTest, AnEmptyNodeGoesWithItsLinks) {
   EXPECT_EQ(TypesAfter("b:0"), "a:0=fast a:1=fast a:2=slow ");
 }
 
+// By a switch of the node's own the rest stays joined, at the bandwidth of each one's link.
+TEST(WithoutDeviceTest, LinksToTheNodesSwitchMoveUp) {
+  const ClusterSpec three = ParseClusterToml(R"(schema = "heddle.cluster/1"
+[[node]]
+name = "a"
+devices = [{ type = "t4", count = 2 }, { type = "l4" }]
+link = "pcie4"
+)",
+                                             "cluster")
+                                .value()
+                                .spec();
+  const ClusterSpec two = WithoutDevice(three, "a:0").value();
+  const Cluster cluster = Cluster::Make(two, "rest").value();
+  ASSERT_EQ(cluster.device_count(), 2);
+  EXPECT_EQ(cluster.type_of(DeviceId{1}).name, "l4");
+  EXPECT_EQ(cluster.wires().size(), 4u);
+  EXPECT_EQ(cluster.RouteBetween(DeviceId{0}, DeviceId{1}).wires.size(), 2u);
+  const ClusterSpec one = WithoutDevice(two, "a:1").value();
+  EXPECT_EQ(Cluster::Make(one, "rest").value().wires().size(), 2u);
+  const ClusterSpec none = WithoutDevice(one, "a:0").value();
+  EXPECT_TRUE(none.nodes.empty() && none.links.empty() && none.switches.empty());
+}
+
 TEST(WithoutDeviceTest, WhatCannotBeRenumberedIsRefused) {
   EXPECT_FALSE(WithoutDevice(Spec(), "c:0").ok());
   EXPECT_FALSE(WithoutDevice(Spec(), "a").ok());

@@ -25,6 +25,14 @@ std::string Refused(const std::string& text) {
   return jobs.error().ToString();
 }
 
+TEST(Jobs, AClusterInOneLineLiesNowhere) {
+  const std::string job =
+      "[[job]]\nname = \"a\"\nmodel = \"m/config.json\"\nbatch = 8\nsteps = 3\n";
+  const JobsFile jobs = Read("schema = \"heddle.jobs/1\"\ncluster = \"2 t4, pcie\"\n" + job);
+  EXPECT_EQ(jobs.cluster, "2 t4, pcie");
+  EXPECT_EQ(jobs.jobs[0].request.model, "dir/m/config.json");
+}
+
 TEST(Jobs, WhatIsLeftOutHasADefault) {
   const JobsFile jobs = Read(WithJob("name = \"a\"\nmodel = \"tiny-mlp\"\nbatch = 8\nsteps = 3\n"));
   EXPECT_EQ(jobs.cluster, "dir/clusters/lab.toml");

@@ -118,8 +118,8 @@ constexpr RequestField kFields[] = {
          {.always_written = true, .sources = kPlan | kJob}),
     With(Field<&PlanRequest::model>("model",
                                     "A zoo model, e.g. gpt?layers=24 (see heddle models), or the "
-                                    "path of a layer profile, with a slash or .txt (see "
-                                    "docs/models.md)"),
+                                    "path of a Hugging Face config.json, or of a layer profile, "
+                                    "with a slash or .txt (see docs/models.md)"),
          {.required = true, .always_written = true}),
     With(Field<&PlanRequest::profile_batch>(
              "profile_batch", "Samples that a layer profile was measured with; needed with one"),
