@@ -95,14 +95,14 @@ Result<Certified> Certify(const Planning& planning, const SpmdPlan& plan,
   HEDDLE_ASSIGN(const std::vector<int> choices, ChoicesOf(problem, plan));
   const double seconds = EstimateOf(problem, plan).additive_seconds;
   AStarOptions options = effort;
-  const std::vector<int> cheapest = CheapestKnown(problem, choices);
-  options.incumbent = &cheapest;
+  const bool whole = effort.byte_prices;  // all passes, all states
+  const std::vector<int> known = whole ? choices : CheapestKnown(problem, choices);
+  options.incumbent = &known;
   options.deadline = planning.deadline;
   AStarResult found = SearchAStar(problem, options);
   std::optional<SpmdPlan> better = FittingPlan(problem, found.best.choices);
-  if (!better && effort.byte_prices) {
+  if (!better && whole) {
     const MemoryLimits limits(problem);
-    options.incumbent = &choices;
     options.limits = &limits;
     options.fits = [&](const std::vector<int>& other) {
       return FittingPlan(problem, other).has_value();
