@@ -3,6 +3,8 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "plan/order/orders.h"
 #include "plan/planning.h"
 #include "program/check/check.h"
@@ -92,6 +94,23 @@ void Check1F1B(benchmark::State& state) {
   }
 }
 BENCHMARK(Check1F1B)->Unit(benchmark::kMillisecond);
+
+// Target: below 2. What checking takes, over what it would without the proof that sums are right.
+void ProofOverCheck(benchmark::State& state) {
+  const Case c = MakeCase(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+  const auto seconds = [&](bool prove) {
+    const auto start = std::chrono::steady_clock::now();
+    benchmark::DoNotOptimize(CheckProgram(c.program, {&c.planning->graph, {}, prove}));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  double with = 0, without = 0;
+  for (auto _ : state) {
+    with += seconds(true);
+    without += seconds(false);
+  }
+  state.counters["ratio"] = with / without;
+}
+BENCHMARK(ProofOverCheck)->Args({64, 256})->Args({8, 64})->Unit(benchmark::kMillisecond);
 
 void Lower1F1B(benchmark::State& state) {
   const Case c = MakeCase(64, 256);

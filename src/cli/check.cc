@@ -1,4 +1,4 @@
-// heddle check: is a plan's Program, or a Program as text, well formed?
+// heddle check: is a plan's Program, or a Program as text, well formed, and does it train right?
 
 #include <fmt/format.h>
 
@@ -27,6 +27,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
       json["findings"].push_back({{"kind", NameOf(finding.kind)}, {"message", finding.message}});
     }
     const auto needs_tags = verdict.ok() ? NeedsTags(source.program) : std::nullopt;
+    json["not_proven"] = verdict.not_proven.empty() ? Json() : Json(verdict.not_proven);
     json["needs_tags"] = needs_tags ? Json(*needs_tags) : Json();
     json["memory"] = MemoryJson(source, verdict);
     json["other_cluster"] = MatchJson(source.match);
@@ -50,6 +51,10 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
         "ok: {} devices, {} instructions, every layer once, no deadlock, at most {} on a device\n",
         GroupDigits(static_cast<int64_t>(source.program.devices.size())),
         GroupDigits(source.program.instruction_count()), ToText(peak)));
+    if (!verdict.not_proven.empty()) {
+      terminal.Print(Wrapped(
+          "Not proven: that it trains right, because " + verdict.not_proven + ".", terminal.width));
+    }
     if (const auto crossing = NeedsTags(source.program)) {
       terminal.Print(
           Wrapped("Its messages need tags, which libraries such as NCCL have not: " + *crossing,
@@ -64,7 +69,7 @@ Status Run(const ProgramFlags& flags, const Terminal& terminal) {
 void AddCheckCommand(Commands& commands) {
   auto flags = std::make_shared<ProgramFlags>();
   const Command command =
-      commands.Add("check", "Prove a plan's Program well formed", "heddle check plan.json");
+      commands.Add("check", "Prove that a plan's Program trains right", "heddle check plan.json");
   flags->AddTo(command, false);
   commands.OnRun(command, [flags](const Terminal& terminal) { return Run(*flags, terminal); });
 }

@@ -137,6 +137,19 @@ struct Segment {
   std::vector<Port> ports;
 };
 
+// What a step is, and which version of a weight a sample reads: the rule that the checker holds the
+// lists against. `age` below counts updates.
+enum class UpdateRule : uint8_t {
+  kUnstated,
+  kFlush,     // every sample of a step reads the newest, and the update waits for all of them
+  kStash,     // a stage reads versions as old as there are stages behind it, backward as forward
+  kVertical,  // all stages read versions as old as the first one's
+  kNone,      // as kStash forward, but backward reads the newest
+  kTwo,       // one version older than the newest
+  kLocal,     // replicas go their own way for a body, and are averaged at its end
+};
+inline constexpr int kUpdateRuleCount = 7;
+
 struct Group {
   std::string name;
   std::vector<int32_t> devices;  // in rank order
@@ -208,6 +221,8 @@ struct Program {
   std::vector<int64_t> microbatch_rows;  // of the body's microbatches, in order
   int32_t updates = 0;  // per body, of each weight; on average where replicas differ
   int32_t layers = 0;
+  UpdateRule rule = UpdateRule::kUnstated;
+  std::vector<int64_t> local_steps;  // kLocal: of each replica; what it counts in the average
 
   std::vector<DeviceProgram> devices;
   std::vector<Group> groups;

@@ -1,4 +1,4 @@
-#include "program/check/buffer_names.h"
+#include "program/buffer_names.h"
 
 #include <gtest/gtest.h>
 

@@ -20,6 +20,7 @@ inline std::string FindingsOf(const Verdict& verdict) {
   for (const Finding& finding : verdict.findings) {
     text += std::string(NameOf(finding.kind)) + ": " + finding.message + "\n";
   }
+  if (!verdict.not_proven.empty()) text += "not proven: " + verdict.not_proven + "\n";
   return text;
 }
 

@@ -5,12 +5,13 @@
 #include <array>
 
 #include "program/check/check_parts.h"
+#include "program/proof/proof.h"
 #include "program/text/program_text.h"
 
 namespace heddle {
 namespace {
 
-constexpr std::array<std::string_view, 15> kNames = {"unmatched send",
+constexpr std::array<std::string_view, 18> kNames = {"unmatched send",
                                                      "unmatched receive",
                                                      "message mismatch",
                                                      "deadlock",
@@ -24,7 +25,22 @@ constexpr std::array<std::string_view, 15> kNames = {"unmatched send",
                                                      "update missing",
                                                      "collective disagrees",
                                                      "out of memory",
-                                                     "bad segment"};
+                                                     "bad segment",
+                                                     "not whole",
+                                                     "wrong gradient",
+                                                     "wrong version"};
+
+FindingKind KindOf(ProofFault fault) {
+  switch (fault) {
+    case ProofFault::kNotWhole:
+      return FindingKind::kNotWhole;
+    case ProofFault::kWrongGradient:
+      return FindingKind::kWrongGradient;
+    case ProofFault::kWrongVersion:
+      return FindingKind::kWrongVersion;
+  }
+  return FindingKind::kNotWhole;
+}
 
 std::string FaultOf(const Program& program, const SegmentOp& segment_op, const Graph& graph) {
   const auto id = graph.FindOp(program.NameOf(segment_op));
@@ -112,6 +128,13 @@ Verdict CheckProgram(const Program& program, const CheckOptions& options) {
   CheckBuffers(program, steps, options, {}, verdict);
   if (verdict.ok()) CheckProgress(program, steps, verdict);
   CheckCoverage(program, steps, options, verdict);
+  if (!verdict.ok() || !options.prove) return verdict;  // the proof relies on it
+  Proof proof = ProveProgram(program, options.graph, steps);
+  verdict.not_proven = std::move(proof.unknown);
+  if (proof.finding) {
+    verdict.Add(
+        {KindOf(proof.finding->fault), proof.finding->device, std::move(proof.finding->message)});
+  }
   return verdict;
 }
 

@@ -5,7 +5,9 @@
 //
 // It runs the Program on paper: prologue, a few repetitions of the body, epilogue. A Program that
 // passes has no deadlock, reads nothing before it is written or after it is freed, runs every layer
-// exactly once per sample, and needs at most `peak` bytes on each device at any time.
+// exactly once per sample, and needs at most `peak` bytes on each device at any time. Unless it
+// says that this is not proven, every update uses the right sum of the right samples
+// (proof/proof.h).
 #pragma once
 
 #include <string>
@@ -33,6 +35,9 @@ enum class FindingKind : uint8_t {
   kCollectiveDisagrees,  // members differ in kind, sizes or buffers, or one is missing
   kMemory,               // more than the device has
   kBadSegment,           // names an op that the model lacks, or misses an index its ports need
+  kNotWhole,             // a partial sum, or another part of a tensor, where all is needed
+  kWrongGradient,        // an update's gradient lacks samples, or has some more than once
+  kWrongVersion,         // a weight is of another version than the rule states
 };
 std::string_view NameOf(FindingKind kind);
 
@@ -50,6 +55,7 @@ struct DeviceMemory {
 struct Verdict {
   std::vector<Finding> findings;     // at most kMostFindings
   std::vector<DeviceMemory> memory;  // per device
+  std::string not_proven;  // why nothing is said of sums and versions; empty: they are right
 
   static constexpr size_t kMostFindings = 20;
   bool ok() const { return findings.empty(); }
@@ -61,6 +67,7 @@ struct Verdict {
 struct CheckOptions {
   const Graph* graph = nullptr;  // given: ops are checked against it, and coverage op by op
   std::vector<Bytes> capacity;   // per device; empty: not checked
+  bool prove = true;             // also that it trains right
 };
 
 Verdict CheckProgram(const Program& program, const CheckOptions& options = {});

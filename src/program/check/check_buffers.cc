@@ -6,7 +6,7 @@
 #include <span>
 #include <tuple>
 
-#include "program/check/buffer_names.h"
+#include "program/buffer_names.h"
 #include "program/check/check_parts.h"
 #include "program/text/program_text.h"
 

@@ -298,6 +298,24 @@ class AsyncDevice {
 
 }  // namespace
 
+namespace {
+
+UpdateRule RuleOf(WeightVersions versions) {
+  switch (versions) {
+    case WeightVersions::kStash:
+      return UpdateRule::kStash;
+    case WeightVersions::kVertical:
+      return UpdateRule::kVertical;
+    case WeightVersions::kTwo:
+      return UpdateRule::kTwo;
+    case WeightVersions::kNone:
+      return UpdateRule::kNone;
+  }
+  return UpdateRule::kUnstated;
+}
+
+}  // namespace
+
 AsyncEnds EndsOf(const Plan& plan) {
   const int64_t stages = std::ssize(plan.pipelines[0].stages), m = plan.microbatches;
   if (plan.async->versions != WeightVersions::kTwo) return {stages - 1, stages};
@@ -309,6 +327,7 @@ Result<Program> LowerAsync(const Plan& plan, const Graph& graph, Program program
   const PlanLayout layout = LayOut(plan, graph);
   HEDDLE_RETURN_IF_ERROR(CheckNotShared(plan, graph, layout));
   const bool versioned = plan.async->versions != WeightVersions::kNone;
+  program.rule = RuleOf(plan.async->versions);
   program.layers = layout.chain.size();
   program.microbatch_rows = layout.microbatch_rows;
   SegmentMaker maker(graph, layout, program);

@@ -338,6 +338,8 @@ Result<Program> LowerLocal(const Plan& plan, const Graph& graph, Program program
   const int64_t updates = plan.local->updates();
   const auto count = static_cast<int32_t>(plan.local->steps.size());
   program.layers = layout.chain.size();
+  program.rule = UpdateRule::kLocal;
+  program.local_steps = plan.local->steps;
   program.updates = static_cast<int32_t>(updates / count);
   for (int64_t u = 0; u < updates; ++u) {
     program.microbatch_rows.insert(program.microbatch_rows.end(), layout.microbatch_rows.begin(),

@@ -492,6 +492,7 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.model_hash = plan.model_hash;
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;
+  program.rule = UpdateRule::kFlush;
   if (plan.spmd) return LowerSpmd(plan, graph, options, std::move(program));
   if (plan.async) return LowerAsync(plan, graph, std::move(program));
   if (plan.local) return LowerLocal(plan, graph, std::move(program));

@@ -62,19 +62,13 @@ Status ProgramParser::ParseLine(LineWords& w) {
   if (section_ >= 0) return ParseInstruction(word, w);
   using Handler = Status (ProgramParser::*)(LineWords&);
   static const std::map<std::string_view, Handler> kLines = {
-      {"strategy", &ProgramParser::Strategy},
-      {"model", &ProgramParser::Model},
-      {"profiled", &ProgramParser::Profiled},
-      {"cluster", &ProgramParser::ClusterHash},
-      {"samples", &ProgramParser::Samples},
-      {"updates", &ProgramParser::Updates},
-      {"layers", &ProgramParser::Layers},
-      {"device", &ProgramParser::Device},
-      {"group", &ProgramParser::ParseGroup},
-      {"channel", &ProgramParser::ParseChannel},
-      {"tensor", &ProgramParser::ParseTensor},
-      {"segment", &ProgramParser::ParseSegment},
-      {"ops", &ProgramParser::Ops},
+      {"strategy", &ProgramParser::Strategy},    {"model", &ProgramParser::Model},
+      {"profiled", &ProgramParser::Profiled},    {"cluster", &ProgramParser::ClusterHash},
+      {"samples", &ProgramParser::Samples},      {"updates", &ProgramParser::Updates},
+      {"update", &ProgramParser::Rule},          {"layers", &ProgramParser::Layers},
+      {"device", &ProgramParser::Device},        {"group", &ProgramParser::ParseGroup},
+      {"channel", &ProgramParser::ParseChannel}, {"tensor", &ProgramParser::ParseTensor},
+      {"segment", &ProgramParser::ParseSegment}, {"ops", &ProgramParser::Ops},
   };
   if (const auto found = kLines.find(word); found != kLines.end()) {
     return (this->*found->second)(w);
@@ -131,6 +125,28 @@ Status ProgramParser::Samples(LineWords& w) {
 Status ProgramParser::Updates(LineWords& w) {
   HEDDLE_ASSIGN(const int64_t updates, w.Integer("a number of updates", 0, kMostIndex));
   p_.updates = static_cast<int32_t>(updates);
+  return Ok();
+}
+
+Status ProgramParser::Rule(LineWords& w) {
+  HEDDLE_ASSIGN(const std::string_view first, w.Word("a rule"));
+  std::string name(first);
+  if (first == "async" && !w.done()) name += " " + std::string(w.Take());
+  const auto rule = FindByName<UpdateRule>(name, kUpdateRuleCount);
+  if (!rule || name.empty()) {
+    return w.Bad(fmt::format("unknown rule \"{}\"", name),
+                 "flush, async stash, async vertical, async none, async 2bw, or local and the "
+                 "updates of each replica");
+  }
+  p_.rule = *rule;
+  p_.local_steps.clear();
+  while (p_.rule == UpdateRule::kLocal && !w.done()) {
+    HEDDLE_ASSIGN(const int64_t steps, w.Integer("updates of a replica", 1, kMostIndex));
+    p_.local_steps.push_back(steps);
+  }
+  if (p_.rule == UpdateRule::kLocal && p_.local_steps.empty()) {
+    return w.Bad("local without the updates of each replica", "e.g. \"update local 2 2\"");
+  }
   return Ok();
 }
 

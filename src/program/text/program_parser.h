@@ -54,6 +54,7 @@ class ProgramParser {
   Status ClusterHash(LineWords& w);
   Status Samples(LineWords& w);
   Status Updates(LineWords& w);
+  Status Rule(LineWords& w);
   Status Layers(LineWords& w);
   // Held buffers name tensors that come later in the file: remembered until its end.
   Status Device(LineWords& w);

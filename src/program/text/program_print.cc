@@ -11,6 +11,8 @@ constexpr std::array<std::string_view, kPortUseCount> kUses = {"reads", "consume
                                                                "adds",  "accumulates", "changes"};
 constexpr std::array<std::string_view, kSegmentPhaseCount> kPhases = {
     "forward", "backward", "backward_input", "backward_weight", "update", "other"};
+constexpr std::array<std::string_view, kUpdateRuleCount> kRules = {
+    "", "flush", "async stash", "async vertical", "async none", "async 2bw", "local"};
 constexpr std::array<std::string_view, kSectionCount> kSections = {"prologue", "body", "epilogue"};
 
 class Printer {
@@ -63,7 +65,16 @@ class Printer {
       if (run > 1) Put("*{}", run);
       i += run;
     }
-    Put("\nupdates {}\nlayers {}\n", p_.updates, p_.layers);
+    Put("\nupdates {}\n", p_.updates);
+    Rule();
+    Put("layers {}\n", p_.layers);
+  }
+
+  void Rule() {
+    if (p_.rule == UpdateRule::kUnstated) return;
+    Put("update {}", NameOf(p_.rule));
+    for (const int64_t steps : p_.local_steps) Put(" {}", steps);
+    out_ += '\n';
   }
 
   void Devices() {
@@ -291,6 +302,7 @@ class Printer {
 
 std::string_view NameOf(PortUse use) { return kUses[static_cast<size_t>(use)]; }
 std::string_view NameOf(SegmentPhase phase) { return kPhases[static_cast<size_t>(phase)]; }
+std::string_view NameOf(UpdateRule rule) { return kRules[static_cast<size_t>(rule)]; }
 std::string_view NameOf(Section section) { return kSections[static_cast<size_t>(section)]; }
 
 std::string PrintProgram(const Program& program) { return Printer(program).Print(); }

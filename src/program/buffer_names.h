@@ -30,15 +30,19 @@ class BufferNames {
     return const_cast<size_t*>(static_cast<const BufferNames*>(this)->Find(key));
   }
 
-  size_t& operator[](const BufferKey& key) {
+  size_t& operator[](const BufferKey& key) { return At(NumberOf(key)); }
+
+  // A name's number stays what it is: for those who look at one several times.
+  size_t NumberOf(const BufferKey& key) {
     if (2 * (entries_.size() + 1) > table_.size()) Grow();
     uint32_t& entry = table_[PlaceOf(key)];
     if (entry == 0) {
       entries_.push_back({key, kFreed});
       entry = static_cast<uint32_t>(entries_.size());
     }
-    return entries_[entry - 1].storage;
+    return entry - 1;
   }
+  size_t& At(size_t number) { return entries_[number].storage; }
 
   const std::vector<Entry>& entries() const { return entries_; }  // in the order they came
 
