@@ -17,6 +17,10 @@ std::vector<std::string*> DeviceNames(Plan& plan) {
   for (PipelinePlan& pipeline : plan.pipelines) {
     for (StagePlan& stage : pipeline.stages) {
       for (std::string& device : stage.devices) names.push_back(&device);
+      if (!stage.body) continue;
+      for (std::vector<std::string>& row : stage.body->program.mesh) {
+        for (std::string& device : row) names.push_back(&device);
+      }
     }
   }
   if (!plan.spmd) return names;

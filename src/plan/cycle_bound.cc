@@ -236,8 +236,8 @@ Seconds OrderBound(const Planning& planning, const Plan& plan, const Evaluation&
     const Wire& wire = planning.cluster->wires()[static_cast<size_t>(use.wire.value)];
     bound = std::max(bound, use.bytes / wire.bandwidth.value);
   }
-  // Updates overlap: there is no cycle.
-  if (plan.async || plan.local) return Seconds{bound};
+  // Updates overlap: there is no cycle. Of divided layers nobody knows one.
+  if (plan.async || plan.local || plan.has_bodies()) return Seconds{bound};
   const GradientSums sums(planning, evaluation.program);
   for (const PipelinePlan& pipeline : plan.pipelines) {
     bound = std::max(bound, Cycle(planning, plan, pipeline, uses, sums).Bound());

@@ -186,6 +186,7 @@ bool Fits(const Program& program, const Cluster& cluster, const std::vector<Devi
 
 bool HasListOrder(const Plan& plan) {
   if (plan.spmd || plan.async || plan.local || plan.pipelines.empty()) return false;
+  if (plan.has_bodies()) return false;
   for (const PipelinePlan& pipeline : plan.pipelines) {
     if (pipeline.stages.empty()) return false;
     for (const StagePlan& stage : pipeline.stages) {

@@ -53,8 +53,10 @@ std::string LowerCase(std::string text) {
 std::string Describe(const Plan& plan) {
   const bool recomputes =
       std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [](const PipelinePlan& pipeline) {
-        return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
-                           [](const StagePlan& stage) { return stage.recompute; });
+        return std::any_of(
+            pipeline.stages.begin(), pipeline.stages.end(), [](const StagePlan& stage) {
+              return stage.recompute || (stage.body && !stage.body->shape.again.empty());
+            });
       });
   return fmt::format("{} microbatches{}", plan.microbatches,
                      recomputes ? ", activations recomputed" : "");
@@ -152,7 +154,7 @@ namespace {
 // For each device of the Program the first with the same work: of the same stage, with as many
 // samples of every microbatch. Empty where all differ.
 std::vector<int32_t> DevicesAlike(const Plan& plan, const Program& program) {
-  if (plan.spmd || plan.request.sync == GradientSync::kServers) return {};
+  if (plan.spmd || plan.has_bodies() || plan.request.sync == GradientSync::kServers) return {};
   std::map<std::string, int32_t> numbers;
   for (size_t d = 0; d < program.devices.size(); ++d) {
     numbers[program.devices[d].name] = static_cast<int32_t>(d);
@@ -298,7 +300,7 @@ bool PipelinesAlike(const Plan& plan) {
   const auto stage_alike = [](const StagePlan& a, const StagePlan& b) {
     return a.chunks == b.chunks && a.devices.size() == b.devices.size();
   };
-  return !plan.pipelines.empty() &&
+  return !plan.pipelines.empty() && !plan.has_bodies() &&
          std::all_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const PipelinePlan& one) {
            const std::vector<StagePlan>& first = plan.pipelines[0].stages;
            return std::equal(one.stages.begin(), one.stages.end(), first.begin(), first.end(),
@@ -319,11 +321,14 @@ CollectiveAlgorithm CheapestAllReduce(const Planning& planning, const std::vecto
 
 namespace {
 
+// Is no way through all layers on single devices a part of it? Divided tensors take less time, and
+// replicas that go their own way have no common latency, only common work.
+bool HasOnlyWork(const Plan& plan) { return plan.spmd || plan.has_bodies() || plan.local; }
+
 void FillBounds(const Planning& planning, const Evaluation& evaluation, Plan& plan) {
   Estimate& estimate = plan.estimate;
   estimate.iteration_seconds = evaluation.simulation.iteration.value;
-  // Replicas that go their own way have no common latency, only common work.
-  Seconds bound = FamilyBound(planning, plan.spmd.has_value() || plan.local.has_value());
+  Seconds bound = FamilyBound(planning, HasOnlyWork(plan));
   bound = bound * static_cast<double>(plan.batches_per_iteration());
   if (PipelinesAlike(plan) && !plan.async && !plan.local)
     bound = PartitionBound(planning, bound, evaluation.simulation.iteration);
@@ -344,7 +349,7 @@ void FillMemory(const Planning& planning, const Evaluation& evaluation, Plan& pl
 
 // The bound that takes no time.
 void FillQuickBound(const Planning& planning, Plan& plan) {
-  const Seconds bound = FamilyBound(planning, plan.spmd.has_value() || plan.local.has_value());
+  const Seconds bound = FamilyBound(planning, HasOnlyWork(plan));
   plan.estimate.lower_bound_seconds =
       bound.value * static_cast<double>(plan.batches_per_iteration());
   plan.estimate.schedule_bound_seconds = plan.estimate.lower_bound_seconds;

@@ -49,7 +49,7 @@ double SegmentFlops(const Program& program, const Segment& segment, const Graph&
   return flops;
 }
 
-std::set<std::string> DevicesOf(const Plan& plan) {
+std::set<std::string> UsedBy(const Plan& plan) {
   std::set<std::string> names;
   for (const PipelinePlan& pipeline : plan.pipelines) {
     for (const StagePlan& stage : pipeline.stages) {
@@ -64,8 +64,9 @@ std::set<std::string> DevicesOf(const Plan& plan) {
 
 bool Recomputes(const Plan& plan) {
   return std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [](const PipelinePlan& one) {
-    return std::any_of(one.stages.begin(), one.stages.end(),
-                       [](const StagePlan& stage) { return stage.recompute; });
+    return std::any_of(one.stages.begin(), one.stages.end(), [](const StagePlan& stage) {
+      return stage.recompute || (stage.body && !stage.body->shape.again.empty());
+    });
   });
 }
 
@@ -106,7 +107,7 @@ std::optional<int64_t> TokensPerSample(const Graph& graph) {
 
 Result<Throughput> ThroughputOf(const Plan& plan, const Graph& graph, const Cluster& cluster,
                                 Seconds iteration) {
-  const std::set<std::string> devices = DevicesOf(plan);
+  const std::set<std::string> devices = UsedBy(plan);
   const double seconds = plan.seconds_per_batch(iteration.value);
   Throughput result;
   if (devices.empty() || !(seconds > 0)) return result;

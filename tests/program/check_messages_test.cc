@@ -169,5 +169,47 @@ TEST(CheckMessagesTest, SizesThatDoNotAddUp) {
                         "not to the 8 of y"));
 }
 
+// Parts that came one by one beside each other along one axis are as long as one of them along the
+// other.
+TEST(CheckMessagesTest, PartsBesideEachOtherInACollective) {
+  const std::string text = R"(heddle-program 1
+strategy by-hand
+
+device 0 "a:0"
+device 1 "a:1"
+device 2 "b:0"
+
+group pair 0 1
+
+tensor x f32[4,6] activation
+
+segment make1 other time 0.001 s
+  writes x~s[:,4:6]
+segment make2 other time 0.001 s
+  writes x
+
+body
+on 0
+  recv x~s[0:2,0:4] from 2
+  recv x~s[2:4,0:4] from 2
+  all-gather x~s[:,0:4] -> x over pair dim 1 sizes 4,2 ring
+  free x~s x
+on 1
+  compute make1
+  all-gather x~s[:,4:6] -> x over pair dim 1 sizes 4,2 ring
+  free x~s x
+on 2
+  compute make2
+  send x[0:2,0:4] to 0
+  send x[2:4,0:4] to 0
+  free x
+)";
+  EXPECT_EQ(Mutant::OfText(text).Findings(), "");
+  Mutant shorter = Mutant::OfText(text);
+  shorter.On(0, "recv x~s[2:4,0:4] from 2", "recv x~s[2:4,0:3] from 2")
+      .On(2, "send x[2:4,0:4] to 0", "send x[2:4,0:3] to 0");
+  EXPECT_THAT(shorter.Findings(), HasSubstr("has a hole between the parts that came"));
+}
+
 }  // namespace
 }  // namespace heddle

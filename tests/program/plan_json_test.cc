@@ -26,8 +26,12 @@ link = { bandwidth = "10 GB/s", latency = "5 us" }
 
 StagePlan Stage(std::vector<LayerRun> chunks, std::vector<std::string> devices,
                 std::vector<double> shares, const std::string& order) {
-  return {std::move(chunks), std::move(devices), std::move(shares), false,
-          ParseOrder(order, "").value()};
+  StagePlan stage;
+  stage.chunks = std::move(chunks);
+  stage.devices = std::move(devices);
+  stage.shares = std::move(shares);
+  stage.order = ParseOrder(order, "").value();
+  return stage;
 }
 
 // Two stages: layers 0 to 3 on two devices in the ratio 3:1, layers 4 and 5 on one.

@@ -361,17 +361,37 @@ class BufferWalk {
                        PlaceOf(p_, device_, step_, index_), sum, flattened));
   }
 
+  // How long the ranges are together, where they overlap once: parts may lie beside each other
+  // along another axis.
+  static int64_t LengthOf(std::vector<Range> ranges) {
+    std::sort(ranges.begin(), ranges.end());
+    int64_t length = 0, end = 0;
+    for (const Range& range : ranges) {
+      length += std::max<int64_t>(0, range.end - std::max(end, range.begin));
+      end = std::max(end, range.end);
+    }
+    return length;
+  }
+
   // What goes in must have the size that the collective states for this member.
   void CheckPart(const Instruction& in, const BufferRef& ref, const Storage* storage, size_t rank) {
     const Division& from = p_.shapes[static_cast<size_t>(in.shape)].from;
     const auto dim = static_cast<size_t>(from.dim);
     if (in.kind == CollectiveKind::kReduceScatter || from.dim < 0 || storage == nullptr) return;
-    int64_t extent = 0;
+    std::vector<std::vector<Range>> ranges(p_.tensor(ref.tensor).shape.size());
+    int64_t elements = 0, box = 1;
     for (const Part& part : storage->parts) {
       const Slice slice = SliceOf(part);
-      if (dim < slice.size()) extent += slice[dim].size();
+      for (size_t axis = 0; axis < ranges.size(); ++axis) ranges[axis].push_back(slice[axis]);
+      elements += ElementsOf(slice);
     }
-    if (extent == from.sizes[rank]) return;
+    for (const std::vector<Range>& along : ranges) box *= LengthOf(along);
+    const int64_t extent = dim < ranges.size() ? LengthOf(ranges[dim]) : 0;
+    if (extent == from.sizes[rank] && elements == box) return;
+    if (extent == from.sizes[rank]) {
+      return Report(FindingKind::kCollectiveDisagrees,
+                    fmt::format("{} has a hole between the parts that came", Here(ref)));
+    }
     Report(
         FindingKind::kCollectiveDisagrees,
         fmt::format("{} holds {} along axis {}, not {}", Here(ref), extent, dim, from.sizes[rank]));

@@ -493,7 +493,9 @@ Result<Program> LowerPlan(const Plan& plan, const Graph& graph, const LowerOptio
   program.cluster_hash = plan.cluster_hash;
   program.updates = 1;
   program.rule = UpdateRule::kFlush;
-  if (plan.spmd) return LowerSpmd(plan, graph, options, std::move(program));
+  if (plan.spmd || plan.has_bodies()) {
+    return LowerBodies(plan, graph, options, std::move(program));
+  }
   if (plan.async) return LowerAsync(plan, graph, std::move(program));
   if (plan.local) return LowerLocal(plan, graph, std::move(program));
   const PlanLayout layout = LayOut(plan, graph);

@@ -4,98 +4,105 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
 #include "model/microbatch_graph.h"
+#include "program/lower/boundary.h"
+#include "program/lower/post_order.h"
 #include "program/lower/segment_maker.h"
+#include "program/lower/shard_table.h"
 #include "program/lower/spmd_schedule.h"
+#include "program/lower/spmd_scratch.h"
+#include "program/plan/body_check.h"
 #include "program/plan/spmd_check.h"
 #include "program/program_tables.h"
 
 namespace heddle {
 namespace {
 
-using Place = std::array<size_t, kMeshAxes>;
-
-// Which part of what every device has. ShardOf, but each division of an axis once.
-class ShardTable {
- public:
-  explicit ShardTable(const SpmdPlan& plan) : plan_(plan) {}
-
-  Range Cut(Range range, size_t axis, int ratios, size_t place) {
-    std::vector<Range>& parts = parts_[{axis, ratios, range.size()}];
-    if (parts.empty()) {
-      parts = ShardRanges(range.size(), plan_.ratios[axis][static_cast<size_t>(ratios)]);
+// What the stages of a Program share.
+struct SharedTables {
+  SharedTables(const Graph& graph, Program& program) : tables(program) {
+    for (const Tensor& tensor : graph.tensors()) {
+      tables.AddTensor({tensor.name, tensor.dtype, tensor.shape, tensor.role});
     }
-    return {range.begin + parts[place].begin, range.begin + parts[place].end};
   }
 
-  Slice PartOf(const Tensor& tensor, const Layout& layout, const Place& place) {
-    Slice slice;
-    for (const int64_t extent : tensor.shape) slice.push_back({0, extent});
-    for (size_t axis = 0; axis < kMeshAxes; ++axis) {
-      if (layout[axis].kind != ShardKind::kSharded) continue;
-      Range& range = slice[static_cast<size_t>(layout[axis].dim)];
-      range = Cut(range, axis, layout[axis].ratios, place[axis]);
-    }
-    return slice;
-  }
-
-  // The parts of the op's letters that are not whole.
-  Shards ShardsOf(const Op& op, const OpRule& rule, const Place& place) {
-    Shards shards;
-    for (size_t axis = 0; axis < kMeshAxes; ++axis) {
-      const char letter = rule[axis].letter;
-      if (letter == 0) continue;
-      const bool twice = !shards.empty() && shards.back().first == letter;
-      if (!twice) shards.push_back({letter, {0, op.extents[op.IndexOf(letter)]}});
-      Range& range = shards.back().second;
-      range = Cut(range, axis, rule[axis].ratios, place[axis]);
-    }
-    std::sort(shards.begin(), shards.end());
-    return shards;
-  }
-
- private:
-  const SpmdPlan& plan_;
-  std::map<std::tuple<size_t, int, int64_t>, std::vector<Range>> parts_;
+  ProgramTables tables;
+  std::map<Shards, int32_t> shard_ids;
+  std::map<std::vector<std::pair<char, int64_t>>, int32_t> length_ids;
+  std::vector<int32_t> lengths;  // by shards: equal where the parts are equally long
+  std::map<CollectiveShape, int32_t> shape_ids;
 };
 
-class SpmdLowering {
+// What a device sends and receives for a lane.
+struct LaneParcels {
+  std::map<int32_t, std::vector<Parcel>> of_giver, of_taker;  // by device
+};
+
+// All that goes between stages.
+struct Traffic {
+  const StageLanes& lanes;
+  std::vector<LaneParcels> parcels;  // by lane
+  int64_t microbatches = 1;
+  CollectiveAlgorithm all_reduce = CollectiveAlgorithm::kRing;
+  std::vector<int32_t> first_devices;  // by stage
+};
+
+// Writes the lists of a stage's devices, which it adds to the Program.
+class StageLowering {
  public:
-  SpmdLowering(const Plan& plan, const Graph& graph, const LowerOptions& options, Program& program)
-      : plan_(*plan.spmd),
+  StageLowering(const SpmdPlan& plan, SpmdSchedule schedule, std::string prefix, const Graph& graph,
+                SharedTables& shared, Program& program)
+      : plan_(plan),
         g_(graph),
         p_(program),
-        tables_(program),
+        shared_(shared),
+        tables_(shared.tables),
         shards_(plan_),
-        schedule_(ScheduleOf(
-            plan_, graph,
-            {plan.bucket, options.free_behind, static_cast<int32_t>(plan.microbatches)})) {
-    for (const Tensor& tensor : graph.tensors()) {
-      tables_.AddTensor({tensor.name, tensor.dtype, tensor.shape, tensor.role});
-    }
+        schedule_(std::move(schedule)),
+        prefix_(std::move(prefix)),
+        first_(static_cast<int32_t>(program.devices.size())) {
     ops_.resize(plan_.steps.size());
     for (const SpmdPiece& piece : schedule_.pieces) {
       for (const size_t k : piece.steps) ops_[k] = tables_.AddOp(g_.op(plan_.steps[k].op).name);
     }
     NumberParts();
     NumberPieces();
-  }
-
-  void Run() {
     for (size_t node = 0; node < plan_.mesh.size(); ++node) {
       for (size_t k = 0; k < plan_.mesh[node].size(); ++k) {
         p_.devices.emplace_back().name = plan_.mesh[node][k];
         places_.push_back({node, k});
       }
     }
+  }
+
+  int32_t first_device() const { return first_; }
+  const SpmdSchedule& schedule() const { return schedule_; }
+
+  // Who has what of a tensor.
+  BoundarySide SideOf(TensorId id, const Layout& layout) {
+    BoundarySide side;
     for (size_t d = 0; d < places_.size(); ++d) {
-      device_ = static_cast<int32_t>(d);
-      place_ = places_[d];
+      side.devices.push_back(first_ + static_cast<int32_t>(d));
+      const std::string& name = p_.devices[static_cast<size_t>(side.devices.back())].name;
+      side.nodes.push_back(name.substr(0, name.rfind(':')));
+      side.parts.push_back(shards_.PartOf(g_.tensor(id), layout, places_[d]));
+    }
+    return side;
+  }
+
+  // `traffic` is null where there are no other stages.
+  void Run(const Traffic* traffic) {
+    traffic_ = traffic;
+    for (local_ = 0; local_ < places_.size(); ++local_) {
+      device_ = first_ + static_cast<int32_t>(local_);
+      place_ = places_[local_];
       slices_.assign(parts_.size(), kUnknown);
-      for (const int32_t held : schedule_.held) p_.devices[d].holds.push_back(RefOf(held));
+      DeviceProgram& device = p_.devices[static_cast<size_t>(device_)];
+      for (const int32_t held : schedule_.held) device.holds.push_back(RefOf(held));
       for (size_t k = 0; k < schedule_.pieces.size(); ++k) Emit(schedule_.pieces[k], k);
     }
   }
@@ -127,7 +134,7 @@ class SpmdLowering {
 
   // Pieces that differ in their microbatch alone have one number.
   void NumberPieces() {
-    std::map<std::vector<size_t>, int32_t> steps;
+    std::map<std::pair<bool, std::vector<size_t>>, int32_t> steps;
     std::map<std::vector<int64_t>, int32_t> kinds;
     for (const SpmdPiece& piece : schedule_.pieces) {
       piece_kinds_.push_back(kUnknown);
@@ -137,7 +144,7 @@ class SpmdLowering {
       }
       if (piece.code != OpCode::kCompute) continue;
       const auto next_steps = static_cast<int32_t>(steps.size());
-      piece_steps_.back() = steps.try_emplace(piece.steps, next_steps).first->second;
+      piece_steps_.back() = steps.try_emplace({piece.again, piece.steps}, next_steps).first->second;
       std::vector<int64_t> key = {piece_steps_.back(), static_cast<int64_t>(piece.phase),
                                   piece.masks ? 1 : 0};
       for (const SpmdPort& port : piece.ports) {
@@ -178,6 +185,7 @@ class SpmdLowering {
   void Emit(const SpmdPiece& piece, size_t number) {
     if (piece.code == OpCode::kCompute) return EmitCompute(piece, number);
     if (piece.code == OpCode::kCollective) return EmitExchange(piece);
+    if (piece.code != OpCode::kFree) return EmitMessages(piece);
     std::vector<BufferRef> freed;
     for (const int32_t id : piece.freed) {
       freed.push_back(RefOf(id));
@@ -207,10 +215,10 @@ class SpmdLowering {
 
   void EmitCompute(const SpmdPiece& piece, size_t number) {
     std::vector<Compute>& known = computes_[static_cast<size_t>(piece_kinds_[number])];
-    if (known.size() == static_cast<size_t>(device_)) known.push_back(MakeCompute(piece, number));
+    if (known.size() == local_) known.push_back(MakeCompute(piece, number));
     Instruction in;
-    in.target = known[static_cast<size_t>(device_)].segment;
-    if (known[static_cast<size_t>(device_)].per_microbatch) {
+    in.target = known[local_].segment;
+    if (known[local_].per_microbatch) {
       in.microbatch = Index::At(piece.microbatch);
     }
     tables_.Emit(device_, in, {});
@@ -224,6 +232,7 @@ class SpmdLowering {
   Compute MakeCompute(const SpmdPiece& piece, size_t number) {
     Segment segment;
     segment.phase = piece.phase;
+    segment.recompute = piece.again;
     for (const size_t k : piece.steps) {
       const SpmdStep& step = plan_.steps[k];
       const Op& op = g_.op(step.op);
@@ -253,13 +262,14 @@ class SpmdLowering {
   int32_t AddShards(const Shards& shards) {
     if (shards.empty()) return -1;
     const auto [found, is_new] =
-        shard_ids_.try_emplace(shards, static_cast<int32_t>(p_.op_shards.size()));
+        shared_.shard_ids.try_emplace(shards, static_cast<int32_t>(p_.op_shards.size()));
     if (!is_new) return found->second;
     p_.op_shards.push_back(shards);
     std::vector<std::pair<char, int64_t>> lengths;
     for (const auto& [letter, range] : shards) lengths.emplace_back(letter, range.size());
-    const auto next = static_cast<int32_t>(length_ids_.size());
-    lengths_.push_back(length_ids_.try_emplace(std::move(lengths), next).first->second);
+    const auto next = static_cast<int32_t>(shared_.length_ids.size());
+    shared_.lengths.push_back(
+        shared_.length_ids.try_emplace(std::move(lengths), next).first->second);
     return found->second;
   }
 
@@ -271,7 +281,8 @@ class SpmdLowering {
     const auto [found, is_new] = known.try_emplace(std::pair(std::move(shards), segment.ports), -1);
     if (!is_new) return found->second;
     static constexpr std::string_view kLetters = "FBIWUM";
-    segment.name = fmt::format("{}{}", kLetters[static_cast<size_t>(piece.phase)], number);
+    const char letter = piece.again ? 'R' : kLetters[static_cast<size_t>(piece.phase)];
+    segment.name = fmt::format("{}{}{}", prefix_, letter, number);
     if (!piece.steps.empty() && piece.phase != SegmentPhase::kUpdate) {
       segment.rows = {0, g_.batch()};
       segment.joint = true;
@@ -289,78 +300,19 @@ class SpmdLowering {
 
   // It depends on the lengths of the parts alone, which most devices share.
   Bytes ScratchFor(const Segment& segment, const SpmdPiece& piece, size_t number) {
-    if (piece.steps.empty()) return ScratchOf(segment, piece);
+    if (piece.steps.empty()) return ScratchOf(p_, segment, plan_, schedule_, piece, g_);
     std::vector<int32_t> lengths;
     for (const SegmentOp& op : segment.ops) {
-      lengths.push_back(op.shards < 0 ? -1 : lengths_[static_cast<size_t>(op.shards)]);
+      lengths.push_back(op.shards < 0 ? -1 : shared_.lengths[static_cast<size_t>(op.shards)]);
     }
     const auto [found, is_new] = scratches_.try_emplace({number, std::move(lengths)});
-    if (is_new) found->second = ScratchOf(segment, piece);
+    if (is_new) found->second = ScratchOf(p_, segment, plan_, schedule_, piece, g_);
     return found->second;
-  }
-
-  // Does the op compute into this input, which ends with it?
-  bool GivenAway(const Op& op, size_t input, const std::map<TensorId, Bytes>& ended) const {
-    const TensorId id = op.inputs[input].tensor;
-    const Role role = g_.tensor(id).role;
-    return ended.contains(id) && (role == Role::kActivation || role == Role::kGradient);
-  }
-
-  // Most memory at once inside the segment, beyond what was there before.
-  Bytes ScratchOf(const Segment& segment, const SpmdPiece& piece) {
-    std::map<TensorId, PortUse> uses;
-    for (const SpmdPort& port : piece.ports) uses[value(port.value).tensor] = port.use;
-    std::map<TensorId, size_t> last_use;
-    for (size_t k = 0; k < piece.steps.size(); ++k) {
-      const Op& op = g_.op(plan_.steps[piece.steps[k]].op);
-      for (const auto* operands : {&op.inputs, &op.outputs}) {
-        for (const Operand& operand : *operands) last_use[operand.tensor] = k;
-      }
-    }
-    Bytes live, peak;
-    std::set<TensorId> appeared;
-    for (size_t k = 0; k < piece.steps.size(); ++k) {
-      const SpmdStep& step = plan_.steps[piece.steps[k]];
-      const Op& op = g_.op(step.op);
-      std::vector<int64_t> extents = op.extents;
-      for (const auto& [letter, range] : p_.ShardsOf(segment.ops[k])) {
-        extents[op.IndexOf(letter)] = range.size();
-      }
-      const auto size = [&](const Operand& operand) {
-        const DType dtype = g_.tensor(operand.tensor).dtype;
-        return Bytes{heddle::ElementsOf(op, operand, extents) * SizeOf(dtype)};
-      };
-      Bytes temporary = WorkspaceOf(g_, op, extents);
-      std::map<TensorId, Bytes> ended;
-      for (const auto* operands : {&op.inputs, &op.outputs}) {
-        for (const Operand& operand : *operands) {
-          const auto use = uses.find(operand.tensor);
-          const bool made = use == uses.end() || use->second == PortUse::kWrite;
-          const bool data = g_.tensor(operand.tensor).role == Role::kInput;
-          const bool adds =
-              operands == &op.outputs && use != uses.end() && use->second == PortUse::kAccumulate;
-          if ((made || data) && appeared.insert(operand.tensor).second) live += size(operand);
-          if (adds && !InfoOf(op.kind).adds) temporary += size(operand);
-          const bool released = use == uses.end() || use->second == PortUse::kConsume || data;
-          if (released && last_use[operand.tensor] == k) ended[operand.tensor] = size(operand);
-        }
-      }
-      const int8_t reused = InfoOf(op.kind).in_place;
-      const bool in_place = reused >= 0 && GivenAway(op, static_cast<size_t>(reused), ended);
-      if (in_place) temporary -= size(op.outputs[0]);
-      peak = std::max(peak, live + temporary);
-      for (const auto& item : ended) live -= item.second;
-    }
-    if (!piece.steps.empty()) return peak;
-    for (const Port& port : segment.ports) {  // a move
-      if (port.use == PortUse::kWrite) peak += p_.BytesOf(port.tensor, port.slice);
-    }
-    return peak;
   }
 
   // --- Exchanges -------------------------------------------------------------------------------
 
-  // Devices along the axis through this one, in rank order.
+  // Devices along the axis through this one, in rank order, counted in the mesh.
   std::vector<int32_t> MembersAlong(int axis) const {
     std::vector<int32_t> members;
     for (size_t d = 0; d < places_.size(); ++d) {
@@ -400,20 +352,23 @@ class SpmdLowering {
     Exchange& made = found->second;
     if (!is_new) return made;
     const std::vector<int32_t> members = MembersAlong(axis);
-    made.group = tables_.AddGroup(members);
+    std::vector<int32_t> devices;
+    for (const int32_t member : members) devices.push_back(first_ + member);
+    made.group = tables_.AddGroup(devices);
     if (!divides) return made;
     CollectiveShape shape;
     const bool divides_output = kind == CollectiveKind::kReduceScatter;
     shape.from = DivisionOf(divides_output ? piece.to[0] : piece.from[0], axis, members);
     if (kind == CollectiveKind::kAllToAll) shape.to = DivisionOf(piece.to[0], axis, members);
     const auto [same, is_other] =
-        shape_ids_.try_emplace(shape, static_cast<int32_t>(p_.shapes.size()));
+        shared_.shape_ids.try_emplace(shape, static_cast<int32_t>(p_.shapes.size()));
     if (is_other) p_.shapes.push_back(std::move(shape));
     made.shape = same->second;
     return made;
   }
 
   void EmitExchange(const SpmdPiece& piece) {
+    if (piece.tied) return EmitTie(piece);
     const Exchange& exchange = ExchangeOf(piece);
     Instruction in;
     in.code = OpCode::kCollective;
@@ -430,15 +385,78 @@ class SpmdLowering {
     tables_.Emit(device_, in, operands);
   }
 
+  // --- Other stages ----------------------------------------------------------------------------
+
+  // Our parts of what goes between two stages.
+  void EmitMessages(const SpmdPiece& piece) {
+    const bool sends = piece.code == OpCode::kSend;
+    const LaneParcels& lane = traffic_->parcels[static_cast<size_t>(piece.lane)];
+    const auto& mine = sends ? lane.of_giver : lane.of_taker;
+    const auto found = mine.find(device_);
+    if (found == mine.end() && sends) return;
+    BufferRef buffer = RefOf(sends ? piece.from[0] : piece.to[0]);
+    if (found == mine.end()) return EmitNothing(piece, buffer);
+    Instruction in;
+    in.code = piece.code;
+    in.tag = static_cast<int32_t>(piece.lane * traffic_->microbatches + piece.microbatch);
+    for (const Parcel& parcel : found->second) {
+      in.target = sends ? parcel.to : parcel.from;
+      buffer.slice = tables_.AddSlice(buffer.tensor, parcel.part);
+      tables_.Emit(device_, in, {buffer});
+    }
+  }
+
+  // A part without elements does not travel; it is there.
+  void EmitNothing(const SpmdPiece& piece, const BufferRef& buffer) {
+    const auto [known, is_new] =
+        nothing_.try_emplace({buffer.tensor, buffer.form, buffer.slice}, -1);
+    if (is_new) {
+      Segment segment;
+      segment.name = fmt::format("{}Z.{}", prefix_, tensor(piece.to[0]).name);
+      segment.time = Seconds{0};
+      Port port;
+      port.tensor = buffer.tensor;
+      port.form = buffer.form;
+      port.slice = buffer.slice;
+      port.use = PortUse::kWrite;
+      port.per_microbatch = buffer.microbatch.present();
+      segment.ports.push_back(port);
+      known->second = tables_.AddSegment(std::move(segment));
+    }
+    Instruction in;
+    in.target = known->second;
+    in.microbatch = Index::At(piece.microbatch);
+    tables_.Emit(device_, in, {});
+  }
+
+  // The sum of a tied weight's gradient over the stages that hold it, part by part.
+  void EmitTie(const SpmdPiece& piece) {
+    std::vector<int32_t> members;
+    for (const size_t stage : traffic_->lanes.HoldersOf(value(piece.from[0]).tensor)) {
+      members.push_back(traffic_->first_devices[stage] + static_cast<int32_t>(local_));
+    }
+    Instruction in;
+    in.code = OpCode::kCollective;
+    in.kind = CollectiveKind::kAllReduce;
+    in.algorithm = traffic_->all_reduce;
+    in.target = tables_.AddGroup(members);
+    tables_.Emit(device_, in, {RefOf(piece.from[0])});
+  }
+
   const SpmdPlan& plan_;
   const Graph& g_;
   Program& p_;
-  ProgramTables tables_;
+  SharedTables& shared_;
+  ProgramTables& tables_;
   ShardTable shards_;
   SpmdSchedule schedule_;
-  std::vector<Place> places_;  // by device
-  int32_t device_ = 0;         // at work
-  Place place_{};              //
+  std::string prefix_;  // of the names of segments
+  int32_t first_;       // of the devices
+  const Traffic* traffic_ = nullptr;
+  std::vector<MeshPlace> places_;  // by device of the mesh
+  size_t local_ = 0;               // at work
+  int32_t device_ = 0;             // likewise, in the Program
+  MeshPlace place_{};              //
   static constexpr int32_t kUnknown = -2;
   std::vector<int32_t> part_of_, forms_;            // by value
   std::vector<int32_t> parts_;                      // a value of each kind of parts
@@ -447,28 +465,130 @@ class SpmdLowering {
   std::vector<std::vector<Compute>> computes_;      // by kind of piece and device
   std::vector<SegmentOp> ops_;                      // by step of the plan
   std::map<std::tuple<CollectiveKind, int, size_t, int32_t, int32_t>, Exchange> exchanges_;
-  std::map<Shards, int32_t> shard_ids_;
-  std::map<std::vector<std::pair<char, int64_t>>, int32_t> length_ids_;
-  std::vector<int32_t> lengths_;  // by shards: equal where the parts are equally long
   std::map<std::pair<size_t, std::vector<int32_t>>, Bytes> scratches_;  // by piece and lengths
-  std::map<CollectiveShape, int32_t> shape_ids_;
+  std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> nothing_;    // segments, by buffer
   // By steps, shards and ports.
   std::vector<std::map<std::pair<std::vector<int32_t>, std::vector<Port>>, int32_t>> segments_;
 };
 
+// All stages of a pipeline, or the one stage of an SPMD plan.
+class BodiesLowering {
+ public:
+  BodiesLowering(const Plan& plan, const Graph& graph, const LowerOptions& options,
+                 Program& program)
+      : plan_(plan), g_(graph), options_(options), p_(program), shared_(graph, program) {}
+
+  void RunAlone() {
+    const auto microbatches = static_cast<int32_t>(plan_.microbatches);
+    SpmdSchedule schedule =
+        ScheduleOf(*plan_.spmd, g_, {plan_.bucket, options_.free_behind, microbatches});
+    StageLowering(*plan_.spmd, std::move(schedule), "", g_, shared_, p_).Run(nullptr);
+  }
+
+  Status RunStages() {
+    const PipelinePlan& pipeline = plan_.pipelines[0];
+    const StageLanes lanes(pipeline, g_);
+    constexpr int64_t kMostTags = 1 << 30;  // larger ones are for the runtime itself
+    if (std::ssize(lanes.lanes()) * plan_.microbatches > kMostTags) {
+      return BadInput("plan", "too many messages to tell them apart", "use fewer microbatches");
+    }
+    const WorkTimes times = TimesOf(pipeline, "plan").value();
+    std::vector<StageLowering> stages;
+    Traffic traffic{lanes, {}, plan_.microbatches, plan_.all_reduce, {}};
+    for (size_t s = 0; s < pipeline.stages.size(); ++s) {
+      const StageBody& body = *pipeline.stages[s].body;
+      const StageFlow flow = lanes.FlowOf(s, times, options_.receive_ahead, options_.free_behind);
+      const SpmdScheduleOptions made{plan_.bucket, options_.free_behind, 0};
+      stages.emplace_back(body.program, ScheduleOf(body, flow, g_, made), fmt::format("s{}.", s),
+                          g_, shared_, p_);
+      traffic.first_devices.push_back(stages.back().first_device());
+    }
+    HEDDLE_RETURN_IF_ERROR(FindParcels(stages, traffic));
+    AddChannels(pipeline, traffic);
+    for (StageLowering& stage : stages) stage.Run(&traffic);
+    OrderReceives(p_);
+    return Ok();
+  }
+
+ private:
+  Status FindParcels(std::vector<StageLowering>& stages, Traffic& traffic) const {
+    traffic.parcels.resize(traffic.lanes.lanes().size());
+    for (StageLowering& giver : stages) {
+      for (const auto& [number, given] : giver.schedule().given) {
+        const StageLane& lane = traffic.lanes.lanes()[static_cast<size_t>(number)];
+        LaneParcels& made = traffic.parcels[static_cast<size_t>(number)];
+        for (const Parcel& parcel :
+             ParcelsBetween(giver.SideOf(lane.tensor, given),
+                            stages[lane.taker].SideOf(lane.tensor, lane.wanted))) {
+          made.of_giver[parcel.from].push_back(parcel);
+          made.of_taker[parcel.to].push_back(parcel);
+        }
+        for (const auto& taker : made.of_taker) {
+          if (IsRow(taker.second)) continue;
+          return Infeasible(
+              fmt::format("plan: pipelines[0].stages[{}]: arrives", lane.taker),
+              fmt::format("{} would come to {} in parts beside each other along two axes; they "
+                          "are joined along one",
+                          g_.tensor(lane.tensor).name,
+                          p_.devices[static_cast<size_t>(taker.first)].name),
+              "let it arrive divided as it leaves along one of them, and convert it there");
+        }
+      }
+    }
+    return Ok();
+  }
+
+  // Do the parts differ along one axis at most?
+  static bool IsRow(const std::vector<Parcel>& parcels) {
+    size_t differ = 0;
+    for (size_t axis = 0; axis < parcels[0].part.size(); ++axis) {
+      differ += std::any_of(parcels.begin(), parcels.end(), [&](const Parcel& parcel) {
+        return parcel.part[axis] != parcels[0].part[axis];
+      });
+    }
+    return differ <= 1;
+  }
+
+  // One between every two stages that exchange messages.
+  void AddChannels(const PipelinePlan& pipeline, const Traffic& traffic) const {
+    std::set<std::pair<size_t, size_t>> pairs;
+    for (const StageLane& lane : traffic.lanes.lanes())
+      pairs.insert(std::minmax(lane.giver, lane.taker));
+    const auto devices = [&](size_t stage) {
+      std::vector<int32_t> numbers(pipeline.stages[stage].devices.size());
+      std::iota(numbers.begin(), numbers.end(), traffic.first_devices[stage]);
+      return numbers;
+    };
+    for (const auto& [a, b] : pairs) p_.channels.push_back({{devices(a), devices(b)}, false});
+  }
+
+  const Plan& plan_;
+  const Graph& g_;
+  const LowerOptions& options_;
+  Program& p_;
+  SharedTables shared_;
+};
+
 }  // namespace
 
-Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptions& options,
-                          Program program) {
-  HEDDLE_RETURN_IF_ERROR(CheckSpmdPlan(*plan.spmd, graph, "plan: spmd"));
+Result<Program> LowerBodies(const Plan& plan, const Graph& graph, const LowerOptions& options,
+                            Program program) {
+  if (plan.spmd) {
+    HEDDLE_RETURN_IF_ERROR(CheckSpmdPlan(*plan.spmd, graph, "plan: spmd"));
+  } else {
+    HEDDLE_RETURN_IF_ERROR(CheckBodies(plan, graph, "plan"));
+  }
   program.layers = static_cast<int32_t>(graph.layers().size());
   const int64_t rows = graph.batch() / plan.microbatches;
   program.microbatch_rows.assign(static_cast<size_t>(plan.microbatches), rows);
-  if (plan.microbatches == 1) {
-    SpmdLowering(plan, graph, options, program).Run();
-  } else {
-    SpmdLowering(plan, MicrobatchGraph(graph, rows), options, program).Run();
-  }
+  const auto lower = [&](const Graph& part) {
+    BodiesLowering lowering(plan, part, options, program);
+    if (!plan.spmd) return lowering.RunStages();
+    lowering.RunAlone();
+    return Ok();
+  };
+  HEDDLE_RETURN_IF_ERROR(plan.microbatches == 1 ? lower(graph)
+                                                : lower(MicrobatchGraph(graph, rows)));
   return program;
 }
 

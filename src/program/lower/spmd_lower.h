@@ -1,5 +1,7 @@
-// Lowering of an SPMD plan: every device runs the pieces of the schedule (spmd_schedule.h) on its
-// part of the tensors. Internal to lowering; see LowerPlan.
+// Lowering of stages with bodies (plan/stage_body.h): every device of a stage's mesh runs the
+// pieces of its schedule (spmd_schedule.h) on its part of the tensors; what goes between stages is
+// found by boundary.h. An SPMD plan is a pipeline of one such stage. Internal to lowering; see
+// LowerPlan.
 #pragma once
 
 #include "base/result.h"
@@ -10,9 +12,9 @@
 
 namespace heddle {
 
-// Adds to a Program that has the plan's names and hashes. REQUIRES: the plan has an SpmdPlan.
-// Refuses one that does not compute the graph.
-Result<Program> LowerSpmd(const Plan& plan, const Graph& graph, const LowerOptions& options,
-                          Program program);
+// Adds to a Program that has the plan's names and hashes. REQUIRES: the plan has an SpmdPlan, or
+// one pipeline whose stages have bodies. Refuses what does not compute the graph.
+Result<Program> LowerBodies(const Plan& plan, const Graph& graph, const LowerOptions& options,
+                            Program program);
 
 }  // namespace heddle

@@ -16,9 +16,10 @@ namespace {
 // Nodes become pieces.
 class PieceMaker {
  public:
-  PieceMaker(const SpmdPlan& plan, const Graph& graph, const SpmdScheduleOptions& options,
-             SpmdSchedule& schedule, ValueFlow flow)
+  PieceMaker(const SpmdPlan& plan, bool alone, const Graph& graph,
+             const SpmdScheduleOptions& options, SpmdSchedule& schedule, ValueFlow flow)
       : plan_(plan),
+        alone_(alone),
         g_(graph),
         options_(options),
         s_(schedule),
@@ -27,22 +28,37 @@ class PieceMaker {
 
   void Run() {
     ShareBuffers();
-    forms_.resize(g_.tensors().size());
+    forms_.resize(1);
+    forms_[0].resize(g_.tensors().size());
     collected_.assign(g_.tensors().size(), kNone);
     written_.assign(g_.tensors().size(), false);
     made_.assign(g_.tensors().size(), false);
     for (const SpmdBuffer& buffer : s_.buffers) {
-      if (buffer.held) forms_[Index(buffer.tensor)].insert("");
+      if (buffer.held) forms_[0][Index(buffer.tensor)].insert("");
     }
     for (at_ = 0; at_ < nodes_.size(); ++at_) {
       const StepNode& node = nodes_[at_];
       if (AwaitsBucket(node)) PostBuckets();
-      if (node.kind == StepNode::Kind::kOp) {
-        Collect(node);
-      } else if (node.kind == StepNode::Kind::kMerge) {
-        Move(node);
-      } else {
-        Convert(node);
+      switch (node.kind) {
+        case StepNode::Kind::kOp:
+          Collect(node);
+          break;
+        case StepNode::Kind::kMerge:
+          Move(node);
+          break;
+        case StepNode::Kind::kConvert:
+          Convert(node);
+          break;
+        case StepNode::Kind::kSend:
+        case StepNode::Kind::kReceive:
+          Pass(node);
+          break;
+        case StepNode::Kind::kTie:
+          Tie(node);
+          break;
+        case StepNode::Kind::kLast:
+          FreeLast(node);
+          break;
       }
     }
     PostBuckets();
@@ -94,7 +110,7 @@ class PieceMaker {
 
   // The first buffer of a tensor needs no form; others are called after their layout.
   void Name(int32_t id) {
-    std::set<std::string>& taken = forms_[Index(value(id).tensor)];
+    std::set<std::string>& taken = FormsOf(id);
     std::string form;
     if (taken.contains(form)) {
       form = NameOf(value(id).layout);
@@ -106,7 +122,18 @@ class PieceMaker {
     buffer(id).form = form;
   }
 
-  void Release(int32_t id) { forms_[Index(value(id).tensor)].erase(buffer(id).form); }
+  void Release(int32_t id) { FormsOf(id).erase(buffer(id).form); }
+
+  // Where several microbatches are in flight, buffers of different ones have different names
+  // anyway.
+  std::set<std::string>& FormsOf(int32_t id) {
+    const Role role = g_.tensor(value(id).tensor).role;
+    const bool own = role == Role::kActivation || role == Role::kGradient;
+    const size_t of = alone_ || !own ? 0 : 1 + static_cast<size_t>(value(id).microbatch);
+    if (of >= forms_.size()) forms_.resize(of + 1);
+    if (forms_[of].empty()) forms_[of].resize(g_.tensors().size());
+    return forms_[of][Index(value(id).tensor)];
+  }
 
   // --- Ops -------------------------------------------------------------------------------------
 
@@ -128,8 +155,10 @@ class PieceMaker {
 
   void Collect(const StepNode& node) {
     const SegmentPhase phase = PhaseOf(g_.op(plan_.steps[node.step].op));
-    bool fits =
-        open_.empty() || (phase == phase_ && node.microbatch == nodes_[open_.back()].microbatch);
+    const auto alike = [&](const StepNode& open) {
+      return phase == phase_ && node.microbatch == open.microbatch && node.again == open.again;
+    };
+    bool fits = open_.empty() || alike(nodes_[open_.back()]);
     for (const auto* operands : {&node.in, &node.out}) {
       for (const int32_t id : *operands) fits = fits && !Clashes(id);
     }
@@ -154,6 +183,7 @@ class PieceMaker {
     const size_t last = open_.back();
     SpmdPiece piece;
     piece.phase = phase_;
+    piece.again = nodes_[last].again;
     piece.microbatch = nodes_[last].microbatch;
     std::vector<int32_t> ended;
     for (const size_t n : open_) {
@@ -179,7 +209,8 @@ class PieceMaker {
     const Role role = g_.tensor(tensor).role;
     PortUse use = PortUse::kRead;
     if (made_[Index(tensor)]) {
-      if (ends && role != Role::kLoss) return;  // stays inside
+      const bool logged = role == Role::kLoss && !piece.again;
+      if (ends && !logged) return;  // stays inside
       if (role != Role::kLoss) Name(id);
       use = PortUse::kWrite;
     } else if (written_[Index(tensor)]) {
@@ -190,6 +221,46 @@ class PieceMaker {
       Release(id);
     }
     piece.ports.push_back({id, use});
+  }
+
+  // --- Other stages ----------------------------------------------------------------------------
+
+  void Pass(const StepNode& node) {
+    const bool sends = node.kind == StepNode::Kind::kSend;
+    SpmdPiece piece;
+    piece.code = sends ? OpCode::kSend : OpCode::kRecv;
+    piece.microbatch = node.microbatch;
+    piece.lane = node.lane;
+    piece.from = node.in;
+    piece.to = node.out;
+    if (sends && Writes(node.in[0])) Flush();
+    if (!sends) Name(node.out[0]);
+    s_.pieces.push_back(std::move(piece));
+    if (!sends && Ends(node.out[0], at_)) exchanged_.push_back({node.out[0], node.out[0], 0});
+  }
+
+  // Posted once for each weight, after the sums of this stage.
+  void Tie(const StepNode& node) {
+    if (Touches(node.in[0])) Flush();
+    SpmdPiece piece;
+    piece.code = OpCode::kCollective;
+    piece.conversion = {true, CollectiveKind::kAllReduce, kMeshAxes};
+    piece.tied = true;
+    piece.from = piece.to = node.in;
+    s_.pieces.push_back(std::move(piece));
+  }
+
+  // What was sent and has arrived, and nobody here uses any more.
+  void FreeLast(const StepNode& node) {
+    std::set<int32_t> buffers;
+    std::vector<int32_t> ended;
+    for (const int32_t id : node.in) {
+      if (Ends(id, at_) && buffers.insert(value(id).buffer).second) ended.push_back(id);
+    }
+    const bool open =
+        std::any_of(ended.begin(), ended.end(), [&](int32_t id) { return Touches(id); });
+    if (open) Flush();
+    if (!ended.empty()) Free(ended);
   }
 
   // --- Conversions -----------------------------------------------------------------------------
@@ -337,6 +408,7 @@ class PieceMaker {
   };
 
   const SpmdPlan& plan_;
+  const bool alone_;
   const Graph& g_;
   const SpmdScheduleOptions& options_;
   SpmdSchedule& s_;
@@ -345,7 +417,8 @@ class PieceMaker {
   std::vector<size_t> buffer_last_use_;  // by buffer
   size_t at_ = 0;
   static constexpr int32_t kNone = -1;
-  std::vector<std::set<std::string>> forms_;  // in use, by tensor
+  // In use, by tensor: of weights, or of everything where the stage is alone; then by microbatch.
+  std::vector<std::vector<std::set<std::string>>> forms_;
   SegmentPhase phase_ = SegmentPhase::kOther;
   std::vector<size_t> open_;          // nodes that are being collected
   std::vector<int32_t> collected_;    // their values, by tensor
@@ -356,12 +429,35 @@ class PieceMaker {
 
 }  // namespace
 
+namespace {
+
+SpmdSchedule MakeSchedule(const SpmdPlan& plan, const BodyShape& shape, const StageFlow& stage,
+                          const Graph& graph, const SpmdScheduleOptions& options) {
+  SpmdSchedule schedule;
+  ValueFlow flow = FlowOf(plan, shape, stage, graph, schedule);
+  PieceMaker(plan, stage.alone, graph, options, schedule, std::move(flow)).Run();
+  return schedule;
+}
+
+}  // namespace
+
+StageFlow AloneFlow(int32_t microbatches) {
+  StageFlow flow;
+  for (int32_t m = 0; m < microbatches; ++m) {
+    for (const bool forward : {true, false}) flow.items.push_back({0, forward, m, {}});
+  }
+  return flow;
+}
+
 SpmdSchedule ScheduleOf(const SpmdPlan& plan, const Graph& graph,
                         const SpmdScheduleOptions& options) {
-  SpmdSchedule schedule;
-  ValueFlow flow = FlowOf(plan, graph, options.microbatches, schedule);
-  PieceMaker(plan, graph, options, schedule, std::move(flow)).Run();
-  return schedule;
+  return MakeSchedule(plan, WholeShape(plan, graph), AloneFlow(options.microbatches), graph,
+                      options);
+}
+
+SpmdSchedule ScheduleOf(const StageBody& body, const StageFlow& stage, const Graph& graph,
+                        const SpmdScheduleOptions& options) {
+  return MakeSchedule(body.program, body.shape, stage, graph, options);
 }
 
 }  // namespace heddle

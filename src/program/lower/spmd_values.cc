@@ -3,15 +3,22 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 
 namespace heddle {
 namespace {
 
+// A step in the order of work; `place` is that of the step it follows at once.
+struct PlacedStep {
+  size_t place = 0;
+  size_t step = 0;
+};
+
 // Conversions of weight gradients right after the step that made their input, so that exchanges
 // start as early as they can; all else in the plan's order.
-std::vector<size_t> OrderOf(const SpmdPlan& plan, const Graph& graph) {
+std::vector<PlacedStep> OrderOf(const SpmdPlan& plan, const Graph& graph) {
   std::vector<std::pair<size_t, size_t>> keys(plan.steps.size());
   std::map<TensorId, size_t> touched;
   for (size_t k = 0; k < plan.steps.size(); ++k) {
@@ -26,51 +33,157 @@ std::vector<size_t> OrderOf(const SpmdPlan& plan, const Graph& graph) {
     }
     for (const Operand& output : graph.op(step.op).outputs) touched[output.tensor] = k;
   }
-  std::vector<size_t> order(plan.steps.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  std::vector<PlacedStep> order(plan.steps.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = {keys[k].first, k};
+  std::stable_sort(order.begin(), order.end(), [&](const PlacedStep& a, const PlacedStep& b) {
+    return keys[a.step] < keys[b.step];
+  });
   return order;
+}
+
+// The work of one item: steps, and after which of them something is sent.
+struct WorkStep {
+  size_t step = 0;
+  bool again = false;
+  std::vector<size_t> sent = {};  // of the chunk's crossings
+};
+struct WorkList {
+  std::vector<WorkStep> steps;
+  std::vector<size_t> sent_last;  // what was there before
+};
+
+// The lists of a stage, by run of layers and direction, and its updates.
+class WorkLists {
+ public:
+  WorkLists(const SpmdPlan& plan, const BodyShape& shape, const StageFlow& stage,
+            const Graph& graph)
+      : plan_(plan), shape_(shape), g_(graph) {
+    const std::vector<PlacedStep> order = OrderOf(plan, graph);
+    for (size_t c = 0; c < shape.chunks.size(); ++c) {
+      const ChunkSteps& chunk = shape.chunks[c];
+      lists_.emplace_back();
+      lists_[c][1].steps = Between(order, chunk.forward, chunk.backward);
+      lists_[c][0].steps = shape.again.empty() ? Between(order, chunk.backward, chunk.end)
+                                               : BackwardAgain(order, chunk);
+      if (stage.ends.empty()) continue;
+      for (const bool forward : {false, true}) Send(stage.ends[c][forward].out, lists_[c][forward]);
+    }
+    updates_ = Between(order, shape.updates, plan.steps.size());
+  }
+
+  const WorkList& Of(int32_t chunk, bool forward) const {
+    return lists_[static_cast<size_t>(chunk)][forward];
+  }
+  const std::vector<WorkStep>& updates() const { return updates_; }
+
+ private:
+  static std::vector<WorkStep> Between(const std::vector<PlacedStep>& order, size_t begin,
+                                       size_t end) {
+    std::vector<WorkStep> steps;
+    for (const PlacedStep& placed : order) {
+      if (placed.place >= begin && placed.place < end) steps.push_back({placed.step});
+    }
+    return steps;
+  }
+
+  // A layer whose forward is computed again does so just before its backward, from its inputs,
+  // which were kept.
+  std::vector<WorkStep> BackwardAgain(const std::vector<PlacedStep>& order,
+                                      const ChunkSteps& chunk) const {
+    const auto forward = LayersOfSteps(plan_, chunk.forward, chunk.backward, g_);
+    const auto backward = LayersOfSteps(plan_, chunk.backward, chunk.end, g_);
+    std::set<int32_t> left(shape_.again.begin(), shape_.again.end());
+    std::vector<WorkStep> steps;
+    for (const PlacedStep& placed : order) {
+      if (placed.place < chunk.backward || placed.place >= chunk.end) continue;
+      const int32_t layer = backward[placed.place - chunk.backward];
+      if (left.erase(layer) > 0) {
+        for (size_t k = chunk.forward; k < chunk.backward; ++k) {
+          if (forward[k - chunk.forward] == layer) steps.push_back({k, /*again=*/true});
+        }
+      }
+      steps.push_back({placed.step});
+    }
+    return steps;
+  }
+
+  // What is made here is sent at once, the rest at the end.
+  void Send(const std::vector<FlowCrossing>& out, WorkList& list) const {
+    for (size_t k = 0; k < out.size(); ++k) {
+      const auto made = std::find_if(
+          list.steps.rbegin(), list.steps.rend(),
+          [&](const WorkStep& work) { return !work.again && Makes(work.step, out[k].tensor); });
+      (made == list.steps.rend() ? list.sent_last : made->sent).push_back(k);
+    }
+  }
+
+  bool Makes(size_t k, TensorId tensor) const {
+    const SpmdStep& step = plan_.steps[k];
+    if (step.converts()) return step.tensor == tensor;
+    const std::vector<Operand>& outputs = g_.op(step.op).outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const Operand& output) { return output.tensor == tensor; });
+  }
+
+  const SpmdPlan& plan_;
+  const BodyShape& shape_;
+  const Graph& g_;
+  std::vector<std::array<WorkList, 2>> lists_;
+  std::vector<WorkStep> updates_;
+};
+
+bool HasPartial(const Layout& layout) {
+  return std::any_of(layout.begin(), layout.end(),
+                     [](const ShardState& state) { return state.kind == ShardKind::kPartial; });
 }
 
 // Which value each step reads and makes.
 class FlowWalk {
  public:
-  FlowWalk(const SpmdPlan& plan, const Graph& graph, int32_t microbatches, SpmdSchedule& schedule)
+  FlowWalk(const SpmdPlan& plan, const BodyShape& shape, const StageFlow& stage, const Graph& graph,
+           SpmdSchedule& schedule)
       : plan_(plan),
         g_(graph),
-        microbatches_(microbatches),
+        stage_(stage),
+        lists_(plan, shape, stage, graph),
         s_(schedule),
         producers_(graph.tensors().size()),
-        there_(graph.tensors().size()) {
-    for (const Op& op : graph.ops()) {
-      const size_t times = op.phase == Phase::kUpdate ? 1 : static_cast<size_t>(microbatches);
+        there_(graph.tensors().size()),
+        sent_(stage.items.size()) {
+    for (const Parameter& parameter : graph.parameters())
+      parameters_[parameter.tensor] = &parameter;
+    FindTurns();
+    for (const SpmdStep& step : plan.steps) {
+      if (step.converts()) {
+        ++conversions_[{step.tensor, step.to}];
+        continue;
+      }
+      const Op& op = graph.op(step.op);
+      const size_t times = op.phase == Phase::kUpdate ? 1 : microbatches_;
       for (const Operand& output : op.outputs) producers_[Index(output.tensor)] += times;
     }
-    for (const SpmdStep& step : plan.steps) {
-      if (step.converts()) ++conversions_[{step.tensor, step.to}];
-    }
     if (plan.converts_each) FindEach();
-    for (size_t p = 0; p < graph.parameters().size(); ++p) {
-      const Parameter& parameter = graph.parameters()[p];
-      Hold(parameter.tensor, plan.storage[p].layout);
-      for (const TensorId state : parameter.states) Hold(state, plan.storage[p].layout);
+    for (const SpmdStorage& stored : plan.storage) {
+      Hold(stored.parameter, stored.layout);
+      for (const TensorId state : parameters_.at(stored.parameter)->states) {
+        Hold(state, stored.layout);
+      }
     }
   }
 
   ValueFlow Run() {
-    const std::vector<size_t> order = OrderOf(plan_, g_);
-    for (microbatch_ = 0; microbatch_ < microbatches_; ++microbatch_) {
-      for (const size_t k : order) {
-        if (!IsDoneNow(plan_.steps[k])) continue;
-        if (plan_.steps[k].converts()) {
-          Convert(k);
-        } else {
-          Compute(k);
-        }
+    size_t next_receive = 0;
+    for (size_t k = 0; k < stage_.items.size(); ++k) {
+      while (next_receive < std::min(k + stage_.receive_ahead + 1, stage_.items.size())) {
+        Receive(stage_.items[next_receive++]);
       }
-      ForgetTerms();
+      Do(k);
+      for (const size_t taken : stage_.items[k].taken) End(sent_[taken]);
     }
+    first_ = last_ = true;
+    for (const TensorId gradient : stage_.tied) Tie(gradient);
+    for (const WorkStep& work : lists_.updates()) DoStep(work);
+    for (std::vector<int32_t>& sent : sent_) End(sent);
     return {std::move(nodes_), std::move(last_use_)};
   }
 
@@ -79,21 +192,126 @@ class FlowWalk {
 
   static size_t Index(TensorId id) { return static_cast<size_t>(id.value); }
 
-  // In this microbatch?
+  // Which items are the first and the last of their kind.
+  void FindTurns() {
+    std::map<std::pair<int32_t, bool>, size_t> firsts, lasts;
+    for (size_t k = 0; k < stage_.items.size(); ++k) {
+      const FlowItem& item = stage_.items[k];
+      firsts.try_emplace({item.chunk, item.forward}, k);
+      lasts[{item.chunk, item.forward}] = k;
+      if (item.chunk == 0 && item.forward) ++microbatches_;
+      if (!item.forward) ++backwards_[item.microbatch];
+    }
+    is_first_.resize(stage_.items.size());
+    is_last_.resize(stage_.items.size());
+    for (const auto& first : firsts) is_first_[first.second] = true;
+    for (const auto& last : lasts) is_last_[last.second] = true;
+  }
+
+  // --- Work and messages -------------------------------------------------------------------------
+
+  void Do(size_t number) {
+    const FlowItem& item = stage_.items[number];
+    microbatch_ = item.microbatch;
+    first_ = is_first_[number];
+    last_ = is_last_[number];
+    // What was sent forward has arrived: its gradient comes back.
+    if (!item.forward) End(forwarded_[{item.chunk, item.microbatch}]);
+    const WorkList& list = lists_.Of(item.chunk, item.forward);
+    for (const WorkStep& work : list.steps) {
+      DoStep(work);
+      for (const size_t crossing : work.sent) Send(number, crossing);
+    }
+    for (const size_t crossing : list.sent_last) Send(number, crossing);
+    if (item.forward) return;
+    ForgetTerms();
+    if (--backwards_.at(item.microbatch) == 0) in_flight_.erase(item.microbatch);
+  }
+
+  void DoStep(const WorkStep& work) {
+    const SpmdStep& step = plan_.steps[work.step];
+    again_ = work.again;
+    if (IsDoneNow(step)) step.converts() ? Convert(work.step) : Compute(work.step);
+    again_ = false;
+  }
+
+  const StageFlow::Ends* EndsOf(const FlowItem& item) const {
+    if (stage_.ends.empty()) return nullptr;
+    return &stage_.ends[static_cast<size_t>(item.chunk)][item.forward];
+  }
+
+  void Receive(const FlowItem& item) {
+    const StageFlow::Ends* ends = EndsOf(item);
+    if (ends == nullptr) return;
+    microbatch_ = item.microbatch;
+    for (const FlowCrossing& crossing : ends->in) {
+      StepNode node = Node(StepNode::Kind::kReceive);
+      node.lane = crossing.lane;
+      node.out = {NewValue(crossing.tensor, crossing.layout, {})};
+      node.is_new = {true};
+      nodes_.push_back(std::move(node));
+    }
+  }
+
+  // As the receiver wants it, if it is there so; else what is there, complete.
+  void Send(size_t number, size_t which) {
+    const FlowItem& item = stage_.items[number];
+    const FlowCrossing& crossing = EndsOf(item)->out[which];
+    int32_t value = Find(crossing.tensor, crossing.layout);
+    for (const Copy& copy : There(crossing.tensor)) {
+      if (value == kNone && !HasPartial(copy.layout)) value = copy.value;
+    }
+    HEDDLE_CHECK(value != kNone);
+    last_use_[static_cast<size_t>(value)] = nodes_.size();
+    StepNode node = Node(StepNode::Kind::kSend);
+    node.lane = crossing.lane;
+    node.in = {value};
+    nodes_.push_back(std::move(node));
+    if (first_) s_.given.emplace_back(crossing.lane, s_.values[static_cast<size_t>(value)].layout);
+    (item.forward ? forwarded_[{item.chunk, item.microbatch}] : sent_[number]).push_back(value);
+  }
+
+  // Nobody waits for the values any more.
+  void End(std::vector<int32_t>& values) {
+    if (values.empty()) return;
+    StepNode node = Node(StepNode::Kind::kLast);
+    for (const int32_t value : values) last_use_[static_cast<size_t>(value)] = nodes_.size();
+    node.in = std::exchange(values, {});
+    nodes_.push_back(std::move(node));
+  }
+
+  void Tie(TensorId gradient) {
+    const auto stored =
+        std::find_if(plan_.storage.begin(), plan_.storage.end(), [&](const SpmdStorage& one) {
+          return parameters_.at(one.parameter)->gradient == gradient;
+        });
+    StepNode node = Node(StepNode::Kind::kTie);
+    node.in = {Read(gradient, stored->layout)};
+    nodes_.push_back(std::move(node));
+  }
+
+  StepNode Node(StepNode::Kind kind) const {
+    StepNode node;
+    node.kind = kind;
+    node.microbatch = microbatch_;
+    node.again = again_;
+    return node;
+  }
+
+  // In this item of work?
   bool IsDoneNow(const SpmdStep& step) const {
-    const bool last = microbatch_ + 1 == microbatches_;
-    if (!step.converts()) return last || g_.op(step.op).phase != Phase::kUpdate;
-    if (step.tensor == g_.clip_norm()) return last;
-    if (IsSum(g_, step.tensor)) return last || each_.contains(step.tensor);
+    if (!step.converts()) return last_ || g_.op(step.op).phase != Phase::kUpdate;
+    if (step.tensor == g_.clip_norm()) return last_;
+    if (IsSum(g_, step.tensor)) return last_ || each_.contains(step.tensor);
     const bool weight = g_.tensor(step.tensor).role == Role::kParameter;
-    return !weight || microbatch_ == 0 || conversions_.at({step.tensor, step.to}) > 1;
+    return !weight || (first_ && !again_) || conversions_.at({step.tensor, step.to}) > 1;
   }
 
   // Gradients that may be converted after each microbatch: all that is done with them is done where
   // the parameter is stored, and they get there at once.
   void FindEach() {
-    for (size_t p = 0; p < g_.parameters().size(); ++p) {
-      each_[g_.parameters()[p].gradient] = plan_.storage[p].layout;
+    for (const SpmdStorage& stored : plan_.storage) {
+      each_[parameters_.at(stored.parameter)->gradient] = stored.layout;
     }
     for (const SpmdStep& step : plan_.steps) {
       if (step.converts()) {
@@ -131,19 +349,33 @@ class FlowWalk {
   }
 
   // The newest value of the tensor in the layout; kNone: there is none.
-  int32_t Find(TensorId tensor, const Layout& layout) const {
-    for (const Copy& copy : there_[Index(tensor)]) {
+  int32_t Find(TensorId tensor, const Layout& layout) {
+    for (const Copy& copy : There(tensor)) {
       if (copy.layout == layout) return copy.value;
     }
     return kNone;
   }
   void Put(TensorId tensor, const Layout& layout, int32_t value) {
-    for (Copy& copy : there_[Index(tensor)]) {
+    for (Copy& copy : There(tensor)) {
       if (copy.layout != layout) continue;
       copy.value = value;
       return;
     }
-    there_[Index(tensor)].push_back({layout, value});
+    There(tensor).push_back({layout, value});
+  }
+
+  // Copies of a tensor; where several microbatches are in flight each has its own.
+  struct Copy {
+    Layout layout;
+    int32_t value;
+  };
+  std::vector<Copy>& There(TensorId tensor) {
+    const Role role = g_.tensor(tensor).role;
+    const bool own = role == Role::kActivation || role == Role::kGradient;
+    if (stage_.alone || !own) return there_[Index(tensor)];
+    auto& copies = in_flight_[microbatch_];
+    if (copies.empty()) copies.resize(there_.size());
+    return copies[Index(tensor)];
   }
 
   int32_t Hold(TensorId tensor, const Layout& layout) {
@@ -167,9 +399,8 @@ class FlowWalk {
   void Compute(size_t k) {
     const SpmdStep& step = plan_.steps[k];
     const Op& op = g_.op(step.op);
-    StepNode node;
+    StepNode node = Node(StepNode::Kind::kOp);
     node.step = k;
-    node.microbatch = microbatch_;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       node.in.push_back(Read(op.inputs[i].tensor, InputLayout(op, i, step.rule)));
     }
@@ -203,10 +434,8 @@ class FlowWalk {
   void Convert(size_t k) {
     const SpmdStep& step = plan_.steps[k];
     if (g_.tensor(step.tensor).role == Role::kInput) return;
-    StepNode node;
-    node.kind = StepNode::Kind::kConvert;
+    StepNode node = Node(StepNode::Kind::kConvert);
     node.step = k;
-    node.microbatch = microbatch_;
     node.in = {Read(step.tensor, step.from)};
     const Terms terms = terms_[static_cast<size_t>(node.in[0])];
     // Terms of a sum that are there in the other layout already are added to, not replaced.
@@ -225,10 +454,8 @@ class FlowWalk {
     if (sum < 0) return;
     Put(step.tensor, step.to, sum);
     last_use_[static_cast<size_t>(made)] = last_use_[static_cast<size_t>(sum)] = nodes_.size();
-    StepNode merge;
-    merge.kind = StepNode::Kind::kMerge;
+    StepNode merge = Node(StepNode::Kind::kMerge);
     merge.step = k;
-    merge.microbatch = microbatch_;
     merge.in = {made};
     merge.out = {sum};
     merge.is_new = {false};
@@ -238,28 +465,34 @@ class FlowWalk {
 
   const SpmdPlan& plan_;
   const Graph& g_;
-  const int32_t microbatches_;
-  int32_t microbatch_ = 0;
+  const StageFlow& stage_;
+  const WorkLists lists_;
   SpmdSchedule& s_;
+  std::map<TensorId, const Parameter*> parameters_;
+  size_t microbatches_ = 0;
+  std::vector<bool> is_first_, is_last_;                    // by item
+  std::map<int32_t, int> backwards_;                        // by microbatch: still to come
+  bool first_ = false, last_ = false;                       // the item at work
+  bool again_ = false;                                      //
+  int32_t microbatch_ = 0;                                  //
   std::vector<size_t> producers_;                           // by tensor: how many terms
   std::map<std::pair<TensorId, Layout>, int> conversions_;  // how often the plan has them
   std::map<TensorId, Layout> each_;  // gradients converted after each microbatch, to this layout
   static constexpr int32_t kNone = -1;
-  struct Copy {
-    Layout layout;
-    int32_t value;
-  };
-  std::vector<std::vector<Copy>> there_;  // by tensor: the newest values
-  std::vector<Terms> terms_;              // by value
-  std::vector<size_t> last_use_;          // by value: a node
+  std::vector<std::vector<Copy>> there_;                         // by tensor: the newest values
+  std::map<int32_t, std::vector<std::vector<Copy>>> in_flight_;  // likewise, by microbatch
+  std::vector<std::vector<int32_t>> sent_;                       // gradients, by item
+  std::map<std::pair<int32_t, int32_t>, std::vector<int32_t>> forwarded_;  // by chunk, microbatch
+  std::vector<Terms> terms_;                                               // by value
+  std::vector<size_t> last_use_;                                           // by value: a node
   std::vector<StepNode> nodes_;
 };
 
 }  // namespace
 
-ValueFlow FlowOf(const SpmdPlan& plan, const Graph& graph, int32_t microbatches,
-                 SpmdSchedule& schedule) {
-  return FlowWalk(plan, graph, microbatches, schedule).Run();
+ValueFlow FlowOf(const SpmdPlan& plan, const BodyShape& shape, const StageFlow& stage,
+                 const Graph& graph, SpmdSchedule& schedule) {
+  return FlowWalk(plan, shape, stage, graph, schedule).Run();
 }
 
 }  // namespace heddle

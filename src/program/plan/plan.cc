@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "program/plan/body_check.h"
 #include "program/plan/row_shares.h"
 #include "program/plan/spmd_check.h"
 #include "program/plan/work_times.h"
@@ -237,6 +238,13 @@ int Plan::devices_used() const {
   return static_cast<int>(count);
 }
 
+bool Plan::has_bodies() const {
+  return std::any_of(pipelines.begin(), pipelines.end(), [](const PipelinePlan& pipeline) {
+    return std::any_of(pipeline.stages.begin(), pipeline.stages.end(),
+                       [](const StagePlan& stage) { return stage.body.has_value(); });
+  });
+}
+
 Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
   if (plan.request.sync == GradientSync::kServers)
     HEDDLE_RETURN_IF_ERROR(ValidateServers(plan, where));
@@ -251,6 +259,7 @@ Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
     }
     return CheckMesh(*plan.spmd, where + ": spmd");
   }
+  if (plan.has_bodies()) HEDDLE_RETURN_IF_ERROR(ValidateBodies(plan, where));
   if (plan.async) HEDDLE_RETURN_IF_ERROR(ValidateAsync(plan, where));
   if (plan.local) HEDDLE_RETURN_IF_ERROR(ValidateLocal(plan, where));
   std::set<std::string> used;
@@ -264,13 +273,13 @@ Status ValidatePlan(const Plan& plan, int layers, const std::string& where) {
       const StagePlan& stage = pipeline.stages[s];
       const std::string place = fmt::format("{}: pipelines[{}].stages[{}]", where, p, s);
       if (stage.devices.empty()) return BadInput(place + ".devices", "is empty");
-      if (stage.shares.size() != stage.devices.size()) {
+      if (!stage.body && stage.shares.size() != stage.devices.size()) {
         return BadInput(place + ".shares", fmt::format("{} shares for {} devices",
                                                        stage.shares.size(), stage.devices.size()));
       }
       double total = 0;
       for (const double share : stage.shares) total += share;
-      if (!(total > 0)) return BadInput(place + ".shares", "add up to nothing");
+      if (!stage.body && !(total > 0)) return BadInput(place + ".shares", "add up to nothing");
       for (const std::string& device : stage.devices) {
         if (used.insert(device).second) continue;
         return BadInput(place + ".devices", fmt::format("{} is used twice", device));

@@ -21,6 +21,7 @@
 #include "program/plan/order_text.h"
 #include "program/plan/plan_request.h"
 #include "program/plan/spmd_plan.h"
+#include "program/plan/stage_body.h"
 
 namespace heddle {
 
@@ -39,6 +40,9 @@ struct StagePlan {
   std::vector<double> shares;        // of each microbatch, one per device
   bool recompute = false;            // keep only the stage's input; run forward again in backward
   WorkOrder order;                   // what each of its devices does
+  // Given: the devices are those of its mesh, row by row, and have no shares. Every stage has one,
+  // or none.
+  std::optional<StageBody> body;
 };
 
 struct PipelinePlan {
@@ -133,6 +137,8 @@ struct Plan {
   SearchReport search;
 
   int devices_used() const;
+  // Are stages divided by layouts, rather than by shares?
+  bool has_bodies() const;
   // Its weights are those that one device would have, but for rounding.
   bool trains_as_one_device() const { return !async && !local; }
   // Batches that one iteration, a body of the Program, goes through.

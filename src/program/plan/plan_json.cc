@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json_struct.h"
 #include "model/zoo.h"
+#include "program/plan/body_json.h"
 #include "program/plan/certificate_json.h"
 #include "program/plan/plan.h"
 #include "program/plan/request_fields.h"
@@ -45,20 +46,43 @@ namespace {
 constexpr int64_t kMostLayers = 1 << 16;
 constexpr size_t kMostItems = kMostWorkItems;  // in the orders of all stages together
 
-Json StageToJson(const StagePlan& stage) {
+Json StageToJson(const StagePlan& stage, const Graph& graph) {
   Json json;
   json["layers"] = Json::array();
   for (const LayerRun& run : stage.chunks) json["layers"].push_back({run.first, run.last});
-  json["devices"] = stage.devices;
-  json["shares"] = stage.shares;
-  if (stage.recompute) json["recompute"] = true;
+  if (stage.body) {
+    AddBody(*stage.body, graph, json);
+  } else {
+    json["devices"] = stage.devices;
+    json["shares"] = stage.shares;
+    if (stage.recompute) json["recompute"] = true;
+  }
   json["order"] = PrintOrder(stage.order);
   return json;
 }
 
+Status ReadReplicas(const JsonField& json, StagePlan& stage) {
+  HEDDLE_ASSIGN(const JsonField devices, json.Child("devices"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(devices, {}, stage.devices));
+  HEDDLE_ASSIGN(const JsonField shares, json.Child("shares"));
+  HEDDLE_RETURN_IF_ERROR(ReadValue(shares, {0, 1e12}, stage.shares));
+  if (json.Has("recompute")) {
+    HEDDLE_ASSIGN(stage.recompute, json.Bool("recompute"));
+  }
+  return Ok();
+}
+
 // `items` is how many items of work the orders may still have; what this stage's has is taken off.
-Result<StagePlan> StageFromJson(const JsonField& json, size_t& items) {
-  HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"layers", "devices", "shares", "recompute", "order"}));
+// `graph` is null until a stage needs it.
+Result<StagePlan> StageFromJson(const JsonField& json, const Plan& plan,
+                                std::optional<Graph>& graph, size_t& items) {
+  const bool has_body = json.Has("mesh");
+  if (has_body) {
+    HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"layers", "mesh", "ratios", "converts_each", "storage",
+                                          "again", "steps", "updates", "order"}));
+  } else {
+    HEDDLE_RETURN_IF_ERROR(json.OnlyKeys({"layers", "devices", "shares", "recompute", "order"}));
+  }
   StagePlan stage;
   HEDDLE_ASSIGN(const JsonField layers, json.Array("layers"));
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -71,12 +95,13 @@ Result<StagePlan> StageFromJson(const JsonField& json, size_t& items) {
     stage.chunks.push_back({static_cast<int32_t>(first), static_cast<int32_t>(last)});
   }
   if (stage.chunks.empty()) return layers.Bad("is empty");
-  HEDDLE_ASSIGN(const JsonField devices, json.Child("devices"));
-  HEDDLE_RETURN_IF_ERROR(ReadValue(devices, {}, stage.devices));
-  HEDDLE_ASSIGN(const JsonField shares, json.Child("shares"));
-  HEDDLE_RETURN_IF_ERROR(ReadValue(shares, {0, 1e12}, stage.shares));
-  if (json.Has("recompute")) {
-    HEDDLE_ASSIGN(stage.recompute, json.Bool("recompute"));
+  if (has_body) {
+    if (!graph) {
+      HEDDLE_ASSIGN(graph, GraphOf(plan));
+    }
+    HEDDLE_RETURN_IF_ERROR(ReadBody(json, *graph, stage));
+  } else {
+    HEDDLE_RETURN_IF_ERROR(ReadReplicas(json, stage));
   }
   HEDDLE_ASSIGN(const JsonField order, json.Child("order"));
   HEDDLE_ASSIGN(const std::string text, order.AsString());
@@ -132,13 +157,15 @@ Result<SearchReport> SearchFromJson(const JsonField& json) {
 
 Status ReadPipelines(const JsonField& json, Plan& plan) {
   size_t items = kMostItems;
+  std::optional<Graph> graph;
   HEDDLE_ASSIGN(const JsonField pipelines, json.Array("pipelines"));
   for (size_t p = 0; p < pipelines.size(); ++p) {
     HEDDLE_RETURN_IF_ERROR(pipelines.Element(p).OnlyKeys({"stages"}));
     HEDDLE_ASSIGN(const JsonField stages, pipelines.Element(p).Array("stages"));
     PipelinePlan pipeline;
     for (size_t s = 0; s < stages.size(); ++s) {
-      HEDDLE_ASSIGN(pipeline.stages.emplace_back(), StageFromJson(stages.Element(s), items));
+      HEDDLE_ASSIGN(pipeline.stages.emplace_back(),
+                    StageFromJson(stages.Element(s), plan, graph, items));
     }
     if (pipeline.stages.empty()) return stages.Bad("is empty");
     plan.pipelines.push_back(std::move(pipeline));
@@ -228,7 +255,7 @@ Json PlanToJson(const Plan& plan, const Graph& graph) {
     json["pipelines"] = Json::array();
     for (const PipelinePlan& pipeline : plan.pipelines) {
       Json stages = Json::array();
-      for (const StagePlan& stage : pipeline.stages) stages.push_back(StageToJson(stage));
+      for (const StagePlan& stage : pipeline.stages) stages.push_back(StageToJson(stage, graph));
       json["pipelines"].push_back({{"stages", std::move(stages)}});
     }
   }

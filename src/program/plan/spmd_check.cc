@@ -20,26 +20,41 @@ bool HasPartial(const Layout& layout) {
 
 class SpmdReplay {
  public:
-  SpmdReplay(const SpmdPlan& plan, const Graph& graph, const std::string& where)
-      : plan_(plan), g_(graph), where_(where), facts_(graph.tensors().size()) {
+  SpmdReplay(const SpmdPlan& plan, const Graph& graph, const ReplayScope& scope,
+             const std::string& where)
+      : plan_(plan), g_(graph), scope_(scope), where_(where), facts_(graph.tensors().size()) {
     producers_.resize(graph.tensors().size(), 0);
-    for (const Op& op : graph.ops()) {
-      for (const Operand& output : op.outputs) ++producers_[Index(output.tensor)];
+    for (size_t k = 0; k < graph.ops().size(); ++k) {
+      if (!scope.ops[k]) continue;
+      for (const Operand& output : graph.ops()[k].outputs) ++producers_[Index(output.tensor)];
     }
+    done_.resize(g_.ops().size(), false);
   }
 
   Status Run() {
     HEDDLE_RETURN_IF_ERROR(Store());
-    done_.resize(g_.ops().size(), false);
-    for (step_ = 0; step_ < plan_.steps.size(); ++step_) {
-      const SpmdStep& step = plan_.steps[step_];
-      HEDDLE_RETURN_IF_ERROR(step.converts() ? Convert(step) : Compute(step));
+    for (const ReplayPart& part : scope_.parts) {
+      for (const BodyArrival& arrival : part.arrives) {
+        HEDDLE_RETURN_IF_ERROR(CheckLayout(arrival.tensor, arrival.layout, where_));
+        if (HasPartial(arrival.layout)) {
+          return BadInput(where_, fmt::format("{} would arrive as a partial sum",
+                                              g_.tensor(arrival.tensor).name));
+        }
+        Put(arrival.tensor, arrival.layout, {});
+      }
+      for (step_ = part.begin; step_ < part.end; ++step_) {
+        const SpmdStep& step = plan_.steps[step_];
+        if (!step.converts()) HEDDLE_RETURN_IF_ERROR(CheckPlace(step, part));
+        HEDDLE_RETURN_IF_ERROR(step.converts() ? Convert(step) : Compute(step));
+      }
+      for (const TensorId id : part.leaves) HEDDLE_RETURN_IF_ERROR(Leave(id));
     }
-    const auto missing = std::find(done_.begin(), done_.end(), false);
-    if (missing == done_.end()) return Ok();
-    const Op& op = g_.ops()[static_cast<size_t>(missing - done_.begin())];
-    return BadInput(where_, fmt::format("op {} is not computed", op.name),
-                    "every op of the model needs one step");
+    for (size_t k = 0; k < done_.size(); ++k) {
+      if (done_[k] || !scope_.ops[k]) continue;
+      return BadInput(where_, fmt::format("op {} is not computed", g_.ops()[k].name),
+                      "every op of the model needs one step");
+    }
+    return Ok();
   }
 
  private:
@@ -53,19 +68,39 @@ class SpmdReplay {
     return BadInput(fmt::format("{}: steps[{}]", where_, step_), what, hint);
   }
 
+  // An op belongs to its part of the steps.
+  Status CheckPlace(const SpmdStep& step, const ReplayPart& part) const {
+    const auto k = static_cast<size_t>(step.op.value);
+    if (k >= g_.ops().size() || (scope_.ops[k] && part.Has(g_.ops()[k]))) return Ok();
+    return Bad(fmt::format("op {} is of layer {}, {}", g_.ops()[k].name, g_.ops()[k].layer.value,
+                           scope_.ops[k] ? "and stands in another part of the stage's steps"
+                                         : "which is in another stage"));
+  }
+
+  // Somebody waits for it, whole.
+  Status Leave(TensorId id) const {
+    for (const auto& [layout, terms] : facts_[Index(id)]) {
+      if (!HasPartial(layout) && terms.size() == producers_[Index(id)]) return Ok();
+    }
+    return BadInput(
+        where_,
+        fmt::format("{} goes to the next stage and is {}", g_.tensor(id).name, LayoutsOf(id)),
+        "complete it before, or let it arrive here");
+  }
+
   Status Store() {
-    if (plan_.storage.size() != g_.parameters().size()) {
+    if (plan_.storage.size() != scope_.parameters.size()) {
       return BadInput(where_ + ": storage",
-                      fmt::format("has {} parameters, the model {}", plan_.storage.size(),
-                                  g_.parameters().size()));
+                      fmt::format("has {} parameters, {} {}", plan_.storage.size(), scope_.whose,
+                                  scope_.parameters.size()));
     }
     for (size_t p = 0; p < plan_.storage.size(); ++p) {
-      const Parameter& parameter = g_.parameters()[p];
+      const Parameter& parameter = g_.parameters()[static_cast<size_t>(scope_.parameters[p])];
       const SpmdStorage& storage = plan_.storage[p];
       const std::string& name = g_.tensor(parameter.tensor).name;
       const std::string field = fmt::format("{}: storage.{}", where_, name);
       if (storage.parameter != parameter.tensor) {
-        return BadInput(field, "is not where the model has this parameter");
+        return BadInput(field, fmt::format("is not where {} has this parameter", scope_.whose));
       }
       if (HasPartial(storage.layout)) {
         return BadInput(field, "is stored as a partial sum", "store it as R or S");
@@ -220,6 +255,7 @@ class SpmdReplay {
 
   const SpmdPlan& plan_;
   const Graph& g_;
+  const ReplayScope& scope_;
   const std::string& where_;
   size_t step_ = 0;
   std::vector<Facts> facts_;       // by tensor
@@ -264,9 +300,20 @@ Status CheckMesh(const SpmdPlan& plan, const std::string& where) {
   return Ok();
 }
 
-Status CheckSpmdPlan(const SpmdPlan& plan, const Graph& graph, const std::string& where) {
+Status CheckSteps(const SpmdPlan& plan, const Graph& graph, const ReplayScope& scope,
+                  const std::string& where) {
   HEDDLE_RETURN_IF_ERROR(CheckMesh(plan, where));
-  return SpmdReplay(plan, graph, where).Run();
+  return SpmdReplay(plan, graph, scope, where).Run();
+}
+
+Status CheckSpmdPlan(const SpmdPlan& plan, const Graph& graph, const std::string& where) {
+  ReplayScope scope;
+  scope.whose = "the model";
+  scope.ops.resize(graph.ops().size(), true);
+  scope.parameters.resize(graph.parameters().size());
+  std::iota(scope.parameters.begin(), scope.parameters.end(), 0);
+  scope.parts = {{0, plan.steps.size(), {}, {}, nullptr}};
+  return CheckSteps(plan, graph, scope, where);
 }
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/json_field.h"
@@ -135,6 +136,8 @@ Result<std::vector<double>> NumbersFrom(const JsonField& field) {
   return numbers;
 }
 
+}  // namespace
+
 Status ReadMesh(const JsonField& json, SpmdPlan& plan) {
   HEDDLE_ASSIGN(const JsonField mesh, json.Array("mesh"));
   for (size_t n = 0; n < mesh.size(); ++n) {
@@ -161,10 +164,11 @@ Status ReadMesh(const JsonField& json, SpmdPlan& plan) {
   return Ok();
 }
 
-// Parameters that are not listed are everywhere.
-Status ReadStorage(const JsonField& json, const Graph& graph, SpmdPlan& plan) {
+Status ReadStorage(const JsonField& json, const Graph& graph,
+                   const std::vector<int32_t>& parameters, SpmdPlan& plan) {
   std::map<TensorId, size_t> numbers;
-  for (const Parameter& parameter : graph.parameters()) {
+  for (const int32_t p : parameters) {
+    const Parameter& parameter = graph.parameters()[static_cast<size_t>(p)];
     numbers[parameter.tensor] = plan.storage.size();
     plan.storage.push_back({parameter.tensor, {}});
   }
@@ -172,27 +176,62 @@ Status ReadStorage(const JsonField& json, const Graph& graph, SpmdPlan& plan) {
   for (const auto& item : storage.json().items()) {
     HEDDLE_ASSIGN(const JsonField field, storage.Child(item.key()));
     const auto tensor = graph.FindTensor(item.key());
-    if (!tensor || !numbers.contains(*tensor)) return field.Bad("is no parameter of the model");
+    if (!tensor || !numbers.contains(*tensor)) {
+      const bool all = parameters.size() == graph.parameters().size();
+      return field.Bad(fmt::format("is no parameter of the {}", all ? "model" : "stage"));
+    }
     HEDDLE_ASSIGN(const std::string text, field.AsString());
     HEDDLE_ASSIGN(plan.storage[numbers.at(*tensor)].layout, LayoutFrom(text, field));
   }
   return Ok();
 }
 
-}  // namespace
+Json StorageToJson(const SpmdPlan& plan, const Graph& graph) {
+  Json json = Json::object();
+  for (const SpmdStorage& storage : plan.storage) {
+    if (storage.layout == Layout{}) continue;
+    json[graph.tensor(storage.parameter).name] = NameOf(storage.layout);
+  }
+  return json;
+}
+
+Json StepsToJson(const SpmdPlan& plan, size_t begin, size_t end, const Graph& graph) {
+  Json json = Json::array();
+  for (size_t k = begin; k < end; ++k) json.push_back(StepText(plan.steps[k], graph));
+  return json;
+}
+
+Status ReadSteps(const JsonField& steps, const Graph& graph, SpmdPlan& plan) {
+  for (size_t k = 0; k < steps.size(); ++k) {
+    HEDDLE_ASSIGN(plan.steps.emplace_back(), StepFrom(steps.Element(k), graph));
+  }
+  return Ok();
+}
+
+Json ArrivalToJson(const BodyArrival& arrival, const Graph& graph) {
+  return fmt::format("{}: {}", graph.tensor(arrival.tensor).name, NameOf(arrival.layout));
+}
+
+Result<BodyArrival> ArrivalFromJson(const JsonField& field, const Graph& graph) {
+  HEDDLE_ASSIGN(const std::string text, field.AsString());
+  const std::vector<std::string_view> words = SplitWords(text);
+  if (words.size() != 2 || words[0].back() != ':') {
+    return field.Bad("is no tensor with its layout", "e.g. \"block0.y: S0.R\"");
+  }
+  const std::string_view name = words[0].substr(0, words[0].size() - 1);
+  const auto tensor = graph.FindTensor(name);
+  if (!tensor) return field.Bad(fmt::format("the model has no tensor \"{}\"", name));
+  HEDDLE_ASSIGN(const Layout layout, LayoutFrom(words[1], field));
+  return BodyArrival{*tensor, layout};
+}
 
 Json SpmdToJson(const SpmdPlan& plan, const Graph& graph) {
   Json json;
   json["mesh"] = plan.mesh;
   json["ratios"] = plan.ratios;
   if (plan.converts_each) json["converts_each"] = true;
-  json["storage"] = Json::object();
-  for (const SpmdStorage& storage : plan.storage) {
-    if (storage.layout == Layout{}) continue;
-    json["storage"][graph.tensor(storage.parameter).name] = NameOf(storage.layout);
-  }
-  json["steps"] = Json::array();
-  for (const SpmdStep& step : plan.steps) json["steps"].push_back(StepText(step, graph));
+  json["storage"] = StorageToJson(plan, graph);
+  json["steps"] = StepsToJson(plan, 0, plan.steps.size(), graph);
   return json;
 }
 
@@ -203,11 +242,11 @@ Result<SpmdPlan> SpmdFromJson(const JsonField& json, const Graph& graph) {
     HEDDLE_ASSIGN(plan.converts_each, json.Bool("converts_each"));
   }
   HEDDLE_RETURN_IF_ERROR(ReadMesh(json, plan));
-  HEDDLE_RETURN_IF_ERROR(ReadStorage(json, graph, plan));
+  std::vector<int32_t> all(graph.parameters().size());
+  std::iota(all.begin(), all.end(), 0);
+  HEDDLE_RETURN_IF_ERROR(ReadStorage(json, graph, all, plan));
   HEDDLE_ASSIGN(const JsonField steps, json.Array("steps"));
-  for (size_t k = 0; k < steps.size(); ++k) {
-    HEDDLE_ASSIGN(plan.steps.emplace_back(), StepFrom(steps.Element(k), graph));
-  }
+  HEDDLE_RETURN_IF_ERROR(ReadSteps(steps, graph, plan));
   return plan;
 }
 

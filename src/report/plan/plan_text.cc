@@ -87,6 +87,12 @@ struct StageRow {
   std::array<std::string, 4> cells;  // layers, shares, memory, order
 };
 
+// "2 x 4": rows that divide samples, or the weights of a layer where there is one row.
+std::string MeshText(const StageBody& body) {
+  const auto& mesh = body.program.mesh;
+  return fmt::format("{} x {}", mesh.size(), mesh[0].size());
+}
+
 std::vector<StageRow> StageRows(const Plan& plan, const Graph& graph) {
   std::vector<StageRow> rows;
   std::map<std::pair<size_t, std::array<std::string, 4>>, size_t> known;  // by stage and cells
@@ -95,7 +101,7 @@ std::vector<StageRow> StageRows(const Plan& plan, const Graph& graph) {
     for (size_t s = 0; s < stages.size(); ++s) {
       const StagePlan& stage = stages[s];
       const std::array<std::string, 4> cells = {
-          Layers(stage, graph), Shares(stage.shares),
+          Layers(stage, graph), stage.body ? MeshText(*stage.body) : Shares(stage.shares),
           fmt::format("{:.0f}%", LargestFill(plan.estimate, stage.devices) * 100),
           OrderText(stage.order)};
       const auto [at, is_new] = known.try_emplace({s, cells}, rows.size());
@@ -116,7 +122,7 @@ TextTable StageTable(const Plan& plan, const Graph& graph) {
   TextTable table({{"stage"},
                    {"layers"},
                    {"devices"},
-                   {"shares", Align::kLeft, shares ? 1 : 3},
+                   {plan.has_bodies() ? "mesh" : "shares", Align::kLeft, shares ? 1 : 3},
                    {"memory", Align::kRight},
                    {"order", Align::kLeft, 2}});
   constexpr size_t kMostRows = 16;
