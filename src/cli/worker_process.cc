@@ -1,13 +1,13 @@
 #include "cli/worker_process.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstring>
 
+#include "base/child_process.h"
 #include "base/json_field.h"
 #include "base/json_text.h"
 #include "run/kernel_environment.h"
@@ -26,13 +26,10 @@ Result<std::string> FindWorker() {
 }
 
 // Turns this process into the worker; returns only if that fails.
-void Become(const std::string& worker, std::vector<std::string> words) {
+void BecomeWorkerAt(const std::string& worker, std::vector<std::string> words) {
   words.insert(words.begin(), worker);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
   SetKernelEnvironment();
-  execv(arguments[0], arguments.data());
+  Become(std::move(words));
 }
 
 // Until the pipe's other end is closed.
@@ -70,38 +67,30 @@ Result<std::string> OutputOfWorker(std::vector<std::string> words,
                                    const std::function<bool(const std::string& line)>& takes) {
   HEDDLE_ASSIGN(const std::string worker, FindWorker());
   int ends[2];
-  const auto cannot_start = [&] {
+  if (pipe2(ends, O_CLOEXEC) != 0) {
     return Error{ErrorKind::kRunFailed, worker,
                  std::string("cannot be started: ") + std::strerror(errno),
-                 "are more processes and open files allowed (ulimit -u, ulimit -n)?"};
-  };
-  if (pipe2(ends, O_CLOEXEC) != 0) return cannot_start();
-  const pid_t child = fork();
-  if (child < 0) {
-    const Error error = cannot_start();
-    close(ends[0]);
-    close(ends[1]);
-    return error;
+                 "are more open files allowed (ulimit -n)?"};
   }
-  if (child == 0) {
+  const auto life = [&] {
     dup2(ends[1], STDOUT_FILENO);
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(nowhere, STDERR_FILENO);
-    Become(worker, std::move(words));
-    _exit(static_cast<int>(ErrorKind::kInternal));
-  }
+    BecomeWorkerAt(worker, std::move(words));
+    return static_cast<int>(ErrorKind::kInternal);
+  };
+  Result<ChildProcess> child = ChildProcess::Fork(life, worker);
   close(ends[1]);
   std::string output = ReadLines(ends[0], takes);
   close(ends[0]);
-  int status = -1;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
+  if (!child.ok()) return child.error();
+  if (std::move(child).value().Wait().well()) return output;
   return WhyItFailed(worker, output);
 }
 
 Status BecomeWorker(std::vector<std::string> words) {
   HEDDLE_ASSIGN(const std::string worker, FindWorker());
-  Become(worker, std::move(words));
+  BecomeWorkerAt(worker, std::move(words));
   return Error{ErrorKind::kInternal, worker, std::string("cannot start: ") + std::strerror(errno),
                ""};
 }

@@ -1,14 +1,10 @@
 #include "office/network_office.h"
 
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <csignal>
-#include <cstring>
 #include <set>
 
 #include "office/post_check.h"
@@ -99,34 +95,58 @@ NetworkOffice::Key NetworkOffice::KeyOf(const FlowPost& post) {
   return {post.job, post.device[0], post.device[1], post.channel};
 }
 
-void NetworkOffice::Posted(const FlowPost& post) {
-  const Key key = KeyOf(post);
-  Lane& lane = lanes_[key];
-  lane.is_group = post.kind >= 0;
-  lane.posts[post.rank].push_back(post);
-  ++waiting_[{post.job, post.rank}];
-  StartNext(key, lane);
+NetworkOffice::Lane::Lane(const FlowPost& first)
+    : ends(static_cast<size_t>(first.ends)), collectives(ends) {}
+
+std::optional<size_t> NetworkOffice::Lane::PlaceOf(int32_t rank) {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  const auto place = static_cast<size_t>(found - ranks.begin());
+  if (place == ends) return std::nullopt;
+  if (found == ranks.end()) ranks.push_back(rank);
+  return place;
 }
 
-// Once all ends of the lane's next one are there.
-void NetworkOffice::StartNext(const Key& key, Lane& lane) {
-  if (lane.running >= 0) return;
-  std::vector<FlowPost> posts;
-  for (const auto& end : lane.posts) {
-    if (!end.second.empty()) posts.push_back(end.second.front());
+// A rank is always at the same end of a lane of messages, whichever that is.
+void NetworkOffice::Posted(const FlowPost& post) {
+  const Key key = KeyOf(post);
+  Lane& lane = lanes_.try_emplace(key, post).first->second;
+  const std::optional<size_t> place = lane.PlaceOf(post.rank);
+  if (!place || static_cast<size_t>(post.ends) != lane.ends) {
+    return Strike(post.job, "ends that differ");
   }
-  if (posts.empty() || std::ssize(posts) < posts[0].ends) return;
-  if (const char* discord = FindDiscord(posts, cost_)) return Strike(posts[0].job, discord);
+  ++waiting_[{post.job, post.rank}];
+  if (post.kind >= 0) {
+    lane.collectives.Post(*place, post);
+    return StartNext(key, lane);
+  }
+  const std::optional<FlowPost> other = lane.messages.Post(*place == 0, post);
+  if (other) Admit(key, {*other, post});
+}
+
+// Once all ends of the group's next one are there.
+void NetworkOffice::StartNext(const Key& key, Lane& lane) {
+  if (lane.running >= 0 || !lane.collectives.complete()) return;
+  const std::vector<FlowPost> posts = lane.collectives.front();
+  lane.collectives.Pop();
+  lane.running = Admit(key, posts).value_or(-1);
+}
+
+// A flow of these ends, unless they do not fit each other.
+std::optional<int32_t> NetworkOffice::Admit(const Key& key, std::vector<FlowPost> posts) {
+  std::sort(posts.begin(), posts.end(),
+            [](const FlowPost& one, const FlowPost& other) { return one.rank < other.rank; });
+  if (const char* discord = FindDiscord(posts, cost_)) {
+    Strike(posts[0].job, discord);
+    return std::nullopt;
+  }
   const int32_t id = next_flow_++;
   Flow& flow = flows_[id];
   flow.lane = key;
   for (const FlowPost& post : posts) {
     flow.ends.push_back({post.rank, post.number});
-    lane.posts[post.rank].pop_front();
     --waiting_[{post.job, post.rank}];
   }
   Specify(posts, flow);
-  if (lane.is_group) lane.running = id;
   std::set<int32_t> nodes;
   for (int32_t k = 0; k < posts[0].ends; ++k) {
     nodes.insert(cluster_.device(DeviceId{posts[0].device[static_cast<size_t>(k)]}).node);
@@ -137,6 +157,7 @@ void NetworkOffice::StartNext(const Key& key, Lane& lane) {
   } else {
     Start(id);
   }
+  return id;
 }
 
 void NetworkOffice::Specify(const std::vector<FlowPost>& posts, Flow& flow) {
@@ -243,32 +264,17 @@ void NetworkOffice::Forget(int32_t job) {
 Result<OfficeProcess> OfficeProcess::Start(const FlowDesk& desk, const Board& board,
                                            const Cluster& cluster, const OfficeOptions& options) {
   const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) {
-    return Error{ErrorKind::kRunFailed, "share",
-                 std::string("the network's process cannot be started: ") + std::strerror(errno),
-                 "are more processes allowed (ulimit -u)?"};
-  }
-  if (pid > 0) return OfficeProcess(pid);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_TIMERSLACK, 1);
-  NetworkOffice office(desk, board, cluster, options);
-  while (getppid() == parent) {
-    desk.Beat();
-    office.Work(BoardNow() + kLookAround);
-  }
-  _exit(static_cast<int>(ErrorKind::kRunFailed));
-}
-
-OfficeProcess::~OfficeProcess() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-}
-
-bool OfficeProcess::Lives() {
-  if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;
-  return pid_ > 0;
+  const auto life = [&] {
+    prctl(PR_SET_TIMERSLACK, 1);
+    NetworkOffice office(desk, board, cluster, options);
+    while (getppid() == parent) {
+      desk.Beat();
+      office.Work(BoardNow() + kLookAround);
+    }
+    return static_cast<int>(ErrorKind::kRunFailed);
+  };
+  HEDDLE_ASSIGN(ChildProcess child, ChildProcess::Fork(life, "the network's process"));
+  return OfficeProcess(std::move(child));
 }
 
 }  // namespace heddle

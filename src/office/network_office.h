@@ -10,16 +10,18 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/child_process.h"
 #include "base/result.h"
 #include "cluster/cluster.h"
 #include "cost/network_cost.h"
+#include "program/walk.h"
 #include "run/share/board.h"
 #include "run/share/flow_desk.h"
 #include "simulate/network.h"
@@ -49,10 +51,16 @@ class NetworkOffice {
     int64_t number;
     bool performed = false;
   };
-  // Posts of the same message lane or group, by rank.
+  // Of two devices and a channel, or of a group.
   struct Lane {
-    std::map<int32_t, std::deque<FlowPost>> posts;
-    bool is_group = false;
+    explicit Lane(const FlowPost& first);
+    // Of the rank among those that it is for; nothing if it is one too many.
+    std::optional<size_t> PlaceOf(int32_t rank);
+
+    std::vector<int32_t> ranks;  // in the order in which they came
+    size_t ends;                 // as many as there will be
+    LaneMeeting<FlowPost> messages;
+    GroupMeeting<FlowPost> collectives;
     int32_t running = -1;  // flow: collectives of a group go one after the other
   };
   struct Flow {
@@ -74,6 +82,7 @@ class NetworkOffice {
   void Posted(const FlowPost& post);
   void Performed(const FlowPost& post);
   void StartNext(const Key& key, Lane& lane);
+  std::optional<int32_t> Admit(const Key& key, std::vector<FlowPost> posts);
   void Specify(const std::vector<FlowPost>& posts, Flow& flow);
   void Serve();
   void Start(int32_t id);
@@ -104,16 +113,13 @@ class OfficeProcess {
   // REQUIRES: this process has one thread.
   static Result<OfficeProcess> Start(const FlowDesk& desk, const Board& board,
                                      const Cluster& cluster, const OfficeOptions& options);
-  ~OfficeProcess();
-  OfficeProcess(OfficeProcess&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
-  OfficeProcess& operator=(OfficeProcess&&) = delete;
 
-  bool Lives();
-  pid_t pid() const { return pid_; }
+  bool Lives() { return !process_.Look(); }
+  pid_t pid() const { return process_.pid(); }
 
  private:
-  explicit OfficeProcess(pid_t pid) : pid_(pid) {}
-  pid_t pid_;
+  explicit OfficeProcess(ChildProcess process) : process_(std::move(process)) {}
+  ChildProcess process_;
 };
 
 }  // namespace heddle

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cost/network_cost.h"
+#include "run/communicator.h"
 
 namespace heddle {
 
@@ -21,6 +22,17 @@ inline std::vector<Bytes> CollectiveSizes(CollectiveKind kind,
   Bytes all;
   for (const Bytes size : sizes) all += size;
   return {all};
+}
+
+// Bytes that one of so many members moves of its own for this call, sending and receiving.
+inline double BytesMovedBy(const CollectiveCall& call, size_t members) {
+  const bool gathers = call.kind == CollectiveKind::kAllGather;
+  double bytes = 0;  // of all that is divided
+  for (const Payload& block : gathers ? call.out : call.in) {
+    bytes += static_cast<double>(block.bytes);
+  }
+  if (call.kind == CollectiveKind::kAllToAll) bytes *= static_cast<double>(members);
+  return BytesMoved(call.kind, members, bytes);
 }
 
 }  // namespace heddle

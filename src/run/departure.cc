@@ -22,7 +22,7 @@ std::optional<Departure> ParseDeparture(std::string_view text, int32_t ranks) {
   return Departure{static_cast<int32_t>(*rank), std::move(error)};
 }
 
-Result<std::optional<Departure>> LookWhoLeft(StoreClient& store, int32_t ranks) {
+Result<std::optional<Departure>> LookWhoLeft(MeetingStore& store, int32_t ranks) {
   HEDDLE_ASSIGN(const std::optional<std::string> text, store.Look(kLeft));
   if (!text) return std::optional<Departure>();
   std::optional<Departure> departure = ParseDeparture(*text, ranks);

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "run/meet/store_client.h"
+#include "run/meet/meeting_store.h"
 
 namespace heddle {
 
@@ -25,6 +25,6 @@ std::string PrintDeparture(const Departure& departure);
 std::optional<Departure> ParseDeparture(std::string_view text, int32_t ranks);
 
 // Nobody has, unless it says who. What is no departure counts as an error.
-Result<std::optional<Departure>> LookWhoLeft(StoreClient& store, int32_t ranks);
+Result<std::optional<Departure>> LookWhoLeft(MeetingStore& store, int32_t ranks);
 
 }  // namespace heddle

@@ -6,9 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
 #include "run/collective_sizes.h"
+#include "run/compute_pace.h"
 #include "run/rank_messages.h"
-#include "run/sleep_until.h"
 #include "run/wrapped_executor.h"
 
 namespace heddle {
@@ -18,7 +19,7 @@ struct Emulation::Flow : Ticket {
   explicit Flow(Emulation* e) : emulation(e) {}
   void Wait() override {
     std::unique_lock lock(emulation->mutex_);
-    emulation->done_.wait(lock, [this] { return done; });
+    while (!done) emulation->clock_.Wait(emulation->done_, lock, Clock::kNever);
   }
   Emulation* emulation;
   bool done = false;
@@ -45,33 +46,24 @@ class BothTickets final : public Ticket {
 class PacedExecutor final : public WrappedExecutor {
  public:
   PacedExecutor(Emulation& emulation, int32_t device, Executor& inner)
-      : WrappedExecutor(inner), emulation_(emulation), device_(device) {
+      : WrappedExecutor(inner), emulation_(emulation), device_(device), pace_(emulation.clock()) {
     prctl(PR_SET_TIMERSLACK, 1);
   }
 
   void Compute(const Instruction& compute, int64_t i) override {
     const double dilation = emulation_.dilation();
     if (dilation <= 0) return WrappedExecutor::Compute(compute, i);
-    // What begins right after the last deadline begins at it: oversleeping does not add up.
-    constexpr std::chrono::milliseconds kRightAfter{1};
-    auto start = Emulation::Clock::now();
-    if (start - deadline_ < kRightAfter) start = deadline_;
+    const Clock::Time start = pace_.Begin();
     WrappedExecutor::Compute(compute, i);
     const double seconds = emulation_.ModelledSeconds(device_, compute.target) * dilation;
-    deadline_ = start + std::chrono::nanoseconds(std::llround(seconds * 1e9));
     ++emulation_.deadlines_;
-    if (Emulation::Clock::now() > deadline_) {
-      ++emulation_.missed_;
-      deadline_ = Emulation::Clock::now();
-    } else {
-      SleepUntil(deadline_);
-    }
+    if (!pace_.End(start, seconds)) ++emulation_.missed_;
   }
 
  private:
   Emulation& emulation_;
   int32_t device_;
-  Emulation::Clock::time_point deadline_{};
+  ComputePace pace_;
 };
 
 class PacedCommunicator final : public Communicator {
@@ -97,14 +89,8 @@ class PacedCommunicator final : public Communicator {
   }
   TicketPtr Collective(CollectiveCall call) override {
     if (!Paced(0)) return inner_.Collective(std::move(call));
-    const size_t members = emulation_.group_sizes_[static_cast<size_t>(call.group)];
-    const bool gathers = call.kind == CollectiveKind::kAllGather;
-    double bytes = 0;  // of all that is divided
-    for (const Payload& block : gathers ? call.out : call.in) {
-      bytes += static_cast<double>(block.bytes);
-    }
-    if (call.kind == CollectiveKind::kAllToAll) bytes *= static_cast<double>(members);
-    emulation_.SleepForMessage(device_, BytesMoved(call.kind, members, bytes));
+    const size_t members = emulation_.model_.groups[static_cast<size_t>(call.group)].size();
+    emulation_.SleepForMessage(device_, BytesMovedBy(call, members));
     TicketPtr modelled = emulation_.PostCollective(device_, call);
     return Both(inner_.Collective(std::move(call)), std::move(modelled));
   }
@@ -122,21 +108,18 @@ class PacedCommunicator final : public Communicator {
   Communicator& inner_;
 };
 
-Emulation::Emulation(std::vector<std::vector<double>> segment_seconds,
-                     std::vector<double> message_seconds, std::vector<size_t> group_sizes,
-                     std::unique_ptr<NetworkModel> network, double byte_scale)
-    : seconds_(std::move(segment_seconds)),
-      message_seconds_(std::move(message_seconds)),
-      group_sizes_(std::move(group_sizes)),
-      network_(std::move(network)),
-      byte_scale_(byte_scale),
-      thread_([this] { Loop(); }) {}
+Emulation::Emulation(EmulationModel model, Clock& clock) : model_(std::move(model)), clock_(clock) {
+  for (const std::vector<int32_t>& group : model_.groups) {
+    groups_.push_back({GroupMeeting<Arrived>(group.size())});
+  }
+  thread_ = clock_.Start([this] { Loop(); });
+}
 
 Emulation::~Emulation() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
-    started_.notify_all();
+    clock_.NotifyAll(started_);
   }
   thread_.join();
 }
@@ -152,40 +135,39 @@ std::unique_ptr<Communicator> Emulation::Pace(int32_t device, Communicator& comm
 void Emulation::SetDilation(double dilation) {
   const std::lock_guard lock(mutex_);
   if (dilation_ > 0) base_ = Now();
-  epoch_ = Clock::now();
+  epoch_ = clock_.Now();
   dilation_ = dilation;
 }
 
-double Emulation::Now() const {
-  return base_ + std::chrono::duration<double>(Clock::now() - epoch_).count() / dilation_;
-}
+double Emulation::Now() const { return base_ + SecondsIn(clock_.Now() - epoch_) / dilation_; }
 
-Bytes Emulation::Scaled(double bytes) const { return {std::llround(bytes * byte_scale_)}; }
+Bytes Emulation::Scaled(double bytes) const { return {std::llround(bytes * model_.byte_scale)}; }
 
 void Emulation::SleepForMessage(int32_t device, double bytes) const {
-  const double seconds = message_seconds_[static_cast<size_t>(device)] * bytes * byte_scale_;
+  const double seconds =
+      model_.message_seconds[static_cast<size_t>(device)] * bytes * model_.byte_scale;
   if (seconds <= 0) return;
-  SleepUntil(Clock::now() + std::chrono::nanoseconds(std::llround(seconds * dilation_ * 1e9)));
+  clock_.SleepFor(InNanoseconds(seconds * dilation_));
 }
 
 // Lets everything happen that was due before `now`.
 void Emulation::CatchUp(double now) {
   bool any = false;
-  for (double next = network_->NextTime(); next <= now; next = network_->NextTime()) {
+  for (double next = model_.network->NextTime(); next <= now; next = model_.network->NextTime()) {
     std::vector<int32_t> finished;
-    network_->Advance(next, finished);
+    model_.network->Advance(next, finished);
     for (const int32_t id : finished) {
       for (const FlowPtr& flow : in_flight_.at(id)) flow->done = true;
       in_flight_.erase(id);
       any = true;
-      for (auto& [group, queue] : groups_) {
-        if (queue.running != id) continue;
-        queue.running = -1;
-        StartNext(group, next);
+      for (size_t group = 0; group < groups_.size(); ++group) {
+        if (groups_[group].running != id) continue;
+        groups_[group].running = -1;
+        StartNext(static_cast<int32_t>(group), next);
       }
     }
   }
-  if (any) done_.notify_all();
+  if (any) clock_.NotifyAll(done_);
 }
 
 // Sleeps until the network has something to say.
@@ -194,13 +176,14 @@ void Emulation::Loop() {
   std::unique_lock lock(mutex_);
   while (!ends_) {
     const double next =
-        devices_only() ? std::numeric_limits<double>::infinity() : network_->NextTime();
+        devices_only() ? std::numeric_limits<double>::infinity() : model_.network->NextTime();
     if (dilation_ <= 0 || std::isinf(next)) {
-      started_.wait(lock);
+      clock_.Wait(started_, lock, Clock::kNever);
       continue;
     }
-    const double wait = (next - base_) * dilation_;
-    started_.wait_until(lock, epoch_ + std::chrono::nanoseconds(std::llround(wait * 1e9)));
+    // A nanosecond later rather than before it: it would have to sleep again.
+    const Clock::Duration wait = InNanoseconds((next - base_) * dilation_);
+    clock_.Wait(started_, lock, epoch_ + wait + std::chrono::nanoseconds(1));
     if (!ends_) CatchUp(Now());
   }
 }
@@ -209,17 +192,14 @@ Emulation::FlowPtr Emulation::PostMessage(int32_t from, int32_t to, int32_t tag,
                                           bool sends) {
   auto mine = std::make_shared<Flow>(this);
   const std::lock_guard lock(mutex_);
-  Lane& lane = lanes_[{from, to, tag}];
-  (sends ? lane.sends : lane.receives).push_back(mine);
-  if (lane.sends.empty() || lane.receives.empty()) return mine;
+  const std::optional<FlowPtr> other = lanes_[{from, to, tag}].Post(sends, mine);
+  if (!other) return mine;
   const double now = Now();
   CatchUp(now);
   const int32_t id = next_id_++;
-  in_flight_[id] = {lane.sends.front(), lane.receives.front()};
-  lane.sends.pop_front();
-  lane.receives.pop_front();
-  network_->StartMessage(id, from, to, Scaled(static_cast<double>(bytes)), now);
-  started_.notify_all();
+  in_flight_[id] = {mine, *other};
+  model_.network->StartMessage(id, from, to, Scaled(static_cast<double>(bytes)), now);
+  clock_.NotifyAll(started_);
   return mine;
 }
 
@@ -230,38 +210,41 @@ Emulation::FlowPtr Emulation::PostCollective(int32_t device, const CollectiveCal
     blocks.push_back(Scaled(static_cast<double>(block.bytes)));
   }
   const std::lock_guard lock(mutex_);
-  GroupQueue& queue = groups_[call.group];
-  queue.arriving[device].push_back({mine, std::move(blocks)});
-  const auto has_come = [](const auto& member) { return !member.second.empty(); };
-  const auto here =
-      static_cast<size_t>(std::count_if(queue.arriving.begin(), queue.arriving.end(), has_come));
-  if (here < group_sizes_[static_cast<size_t>(call.group)]) return mine;
+  const std::vector<int32_t>& members = model_.groups[static_cast<size_t>(call.group)];
+  const auto member =
+      static_cast<size_t>(std::find(members.begin(), members.end(), device) - members.begin());
+  HEDDLE_CHECK(member < members.size());
+  GroupQueue& queue = groups_[static_cast<size_t>(call.group)];
+  queue.meeting.Post(member, {member, mine, std::move(blocks)});
+  if (!queue.meeting.complete()) return mine;
+  std::vector<Arrived> all = queue.meeting.front();
+  queue.meeting.Pop();
+  std::sort(all.begin(), all.end(),
+            [](const Arrived& one, const Arrived& other) { return one.member < other.member; });
   WaitingCollective collective{call.kind, call.algorithm, {}, {}};
   std::vector<std::vector<Bytes>> all_blocks;
-  for (auto& member : queue.arriving) {
-    Arriving& arrived = member.second.front();
+  for (Arrived& arrived : all) {
     all_blocks.push_back(std::move(arrived.blocks));
-    collective.members.push_back(arrived.flow);
-    member.second.pop_front();
+    collective.members.push_back(std::move(arrived.flow));
   }
   collective.sizes = CollectiveSizes(call.kind, all_blocks);
   queue.waiting.push_back(std::move(collective));
   const double now = Now();
   CatchUp(now);
   StartNext(call.group, now);
-  started_.notify_all();
+  clock_.NotifyAll(started_);
   return mine;
 }
 
 // Collectives of one group run one after the other, as program.md says.
 void Emulation::StartNext(int32_t group, double now) {
-  GroupQueue& queue = groups_[group];
+  GroupQueue& queue = groups_[static_cast<size_t>(group)];
   if (queue.running >= 0 || queue.waiting.empty()) return;
   const WaitingCollective next = std::move(queue.waiting.front());
   queue.waiting.pop_front();
   queue.running = next_id_++;
   in_flight_[queue.running] = next.members;
-  network_->StartCollective(queue.running, next.kind, next.algorithm, group, next.sizes, now);
+  model_.network->StartCollective(queue.running, next.kind, next.algorithm, group, next.sizes, now);
 }
 
 }  // namespace heddle

@@ -2,7 +2,7 @@
 // then sleeps until the modelled time has passed; messages arrive when the modelled network would
 // have brought them. All of it slowed down by one factor, the dilation, so that real work fits in.
 //
-//   Emulation emulation(segment_seconds, std::move(network));
+//   Emulation emulation({.segment_seconds = …, .network = std::move(network)});
 //   const auto executor = emulation.Pace(device, real_executor);
 //   const auto communicator = emulation.Pace(device, real_communicator);
 //   emulation.SetDilation(40);          // until then nothing is paced
@@ -13,18 +13,18 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <tuple>
 #include <vector>
 
+#include "base/clock.h"
 #include "cost/network_cost.h"
 #include "program/program.h"
+#include "program/walk.h"
 #include "run/communicator.h"
 #include "run/executor.h"
 
@@ -42,23 +42,26 @@ class NetworkModel {
   virtual void Advance(double now, std::vector<int32_t>& done) = 0;
 };
 
+struct EmulationModel {
+  std::vector<std::vector<double>> segment_seconds;  // by device and segment
+  std::vector<double> message_seconds;       // of a device's own time for each byte that it moves
+  std::vector<std::vector<int32_t>> groups;  // devices, in rank order
+  std::unique_ptr<NetworkModel> network;     // null: messages are not paced
+  double byte_scale = 1;  // bytes of the plan's type for each one of that computed in
+};
+
 class Emulation {
  public:
-  // Seconds by device and segment; bytes of buffers count `scale` times (the plan's type may be
-  // smaller than the one computed in).
-  // `message_seconds`: of a device's own time for each byte that it sends or receives.
-  // `network` may be null: messages are not paced.
-  Emulation(std::vector<std::vector<double>> segment_seconds, std::vector<double> message_seconds,
-            std::vector<size_t> group_sizes, std::unique_ptr<NetworkModel> network,
-            double byte_scale);
+  explicit Emulation(EmulationModel model, Clock& clock = RealClock());
   ~Emulation();
 
   // REQUIRES: nothing is in flight.
   void SetDilation(double dilation);
   double dilation() const { return dilation_; }
-  bool devices_only() const { return network_ == nullptr; }
+  Clock& clock() const { return clock_; }
+  bool devices_only() const { return model_.network == nullptr; }
   double ModelledSeconds(int32_t device, int32_t segment) const {
-    return seconds_[static_cast<size_t>(device)][static_cast<size_t>(segment)];
+    return model_.segment_seconds[static_cast<size_t>(device)][static_cast<size_t>(segment)];
   }
 
   std::unique_ptr<Executor> Pace(int32_t device, Executor& executor);
@@ -70,13 +73,14 @@ class Emulation {
  private:
   friend class PacedExecutor;
   friend class PacedCommunicator;
-  using Clock = std::chrono::steady_clock;
   struct Flow;  // a ticket
   using FlowPtr = std::shared_ptr<Flow>;
-  struct Lane {
-    std::deque<FlowPtr> sends, receives;
-  };
 
+  struct Arrived {
+    size_t member;
+    FlowPtr flow;
+    std::vector<Bytes> blocks;  // that it puts in
+  };
   // One that all members have come to.
   struct WaitingCollective {
     CollectiveKind kind;
@@ -84,13 +88,9 @@ class Emulation {
     std::vector<Bytes> sizes;
     std::vector<FlowPtr> members;
   };
-  struct Arriving {
-    FlowPtr flow;
-    std::vector<Bytes> blocks;  // that it puts in
-  };
   struct GroupQueue {
-    std::map<int32_t, std::deque<Arriving>> arriving;  // by device, in rank order
-    std::deque<WaitingCollective> waiting;
+    GroupMeeting<Arrived> meeting;
+    std::deque<WaitingCollective> waiting = {};
     int32_t running = -1;  // id
   };
 
@@ -103,23 +103,20 @@ class Emulation {
   Bytes Scaled(double bytes) const;
   void SleepForMessage(int32_t device, double bytes) const;
 
-  const std::vector<std::vector<double>> seconds_;
-  const std::vector<double> message_seconds_;
-  const std::vector<size_t> group_sizes_;
-  const std::unique_ptr<NetworkModel> network_;
-  const double byte_scale_;
+  const EmulationModel model_;
+  Clock& clock_;
   std::atomic<double> dilation_{0};
   std::atomic<int64_t> deadlines_{0}, missed_{0};
 
   std::mutex mutex_;
   std::condition_variable started_, done_;
-  Clock::time_point epoch_;
+  Clock::Time epoch_;
   double base_ = 0;  // modelled time at the epoch
   bool ends_ = false;
   int32_t next_id_ = 0;
   std::map<int32_t, std::vector<FlowPtr>> in_flight_;  // by id: everyone who waits for it
-  std::map<std::tuple<int32_t, int32_t, int32_t>, Lane> lanes_;
-  std::map<int32_t, GroupQueue> groups_;
+  std::map<MessageLane, LaneMeeting<FlowPtr>> lanes_;
+  std::vector<GroupQueue> groups_;
   std::thread thread_;  // last: it uses the rest
 };
 

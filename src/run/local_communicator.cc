@@ -104,17 +104,13 @@ TicketPtr LocalExchange::PostCollective(int32_t device, CollectiveCall call) {
       static_cast<size_t>(std::find(members.begin(), members.end(), device) - members.begin());
   HEDDLE_CHECK(rank < members.size());
   const std::lock_guard lock(mutex_);
-  std::vector<std::deque<Call>>& arrived = arrived_[static_cast<size_t>(call.group)];
-  arrived.resize(members.size());
-  arrived[rank].push_back({std::move(call), flag});
-  for (const std::deque<Call>& calls : arrived) {
-    if (calls.empty()) return flag;
-  }
-  std::vector<Call> calls;
-  for (std::deque<Call>& queue : arrived) {
-    calls.push_back(std::move(queue.front()));
-    queue.pop_front();
-  }
+  GroupMeeting<Call>& meeting = meetings_[static_cast<size_t>(call.group)];
+  meeting.Post(rank, {rank, std::move(call), flag});
+  if (!meeting.complete()) return flag;
+  std::vector<Call> calls = meeting.front();
+  meeting.Pop();
+  std::sort(calls.begin(), calls.end(),
+            [](const Call& one, const Call& other) { return one.rank < other.rank; });
   Perform(calls);
   for (Call& done : calls) done.flag->done = true;
   changed_.notify_all();

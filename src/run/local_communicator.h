@@ -10,7 +10,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,7 +29,7 @@ class LocalExchange {
   explicit LocalExchange(std::vector<std::vector<int32_t>> groups,
                          Matching matching = Matching::kByTag)
       : groups_(std::move(groups)), matching_(matching) {
-    arrived_.resize(groups_.size());
+    for (const std::vector<int32_t>& group : groups_) meetings_.emplace_back(group.size());
   }
   explicit LocalExchange(const Program& program);
   static std::vector<std::vector<int32_t>> GroupsOf(const Program& program);
@@ -51,6 +50,7 @@ class LocalExchange {
     std::shared_ptr<Flag> flag;
   };
   struct Call {
+    size_t rank = 0;
     CollectiveCall call;
     std::shared_ptr<Flag> flag;
   };
@@ -66,7 +66,7 @@ class LocalExchange {
   std::condition_variable changed_;
   bool abandoned_ = false;
   std::map<MessageLane, LaneMeeting<Message>> lanes_;
-  std::vector<std::vector<std::deque<Call>>> arrived_;  // by group and rank
+  std::vector<GroupMeeting<Call>> meetings_;
 };
 
 }  // namespace heddle

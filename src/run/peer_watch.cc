@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/nap.h"
 #include "run/attended_clock.h"
 #include "run/departure.h"
 #include "run/heartbeat.h"
@@ -17,32 +18,46 @@
 namespace heddle {
 namespace {
 
-using Clock = Vigil::Clock;
-
-constexpr std::chrono::milliseconds kPause{250};
+constexpr std::chrono::milliseconds kPause{250}, kPauseOfTheDone{10};
 constexpr std::chrono::seconds kVerdictTime{3};
 constexpr const char* kVerdict = "verdict";
+
+// Of this rank's process.
+struct Ended {};
 
 std::string BeatOf(int32_t rank) { return fmt::format("beat{}", rank); }
 
 }  // namespace
 
+void EndProcess(const std::string& message, int code) {
+  std::fputs(message.c_str(), stderr);
+  std::fflush(nullptr);
+  _exit(code);
+}
+
 class PeerWatch::Impl {
  public:
   explicit Impl(PeerWatchOptions options)
-      : options_(std::move(options)), clock_(Clock::now(), options_.silence) {
+      : options_(std::move(options)),
+        clock_(*options_.clock),
+        attended_(clock_.Now(), options_.silence),
+        until_done_(clock_),
+        until_ended_(clock_) {
     for (int32_t rank = 0; rank < options_.ranks; ++rank) {
-      vigils_.emplace_back(options_.silence, options_.patience, Clock::now());
+      vigils_.emplace_back(options_.silence, options_.patience, clock_.Now());
     }
     signs_.resize(static_cast<size_t>(options_.ranks), {0, WorkerProgress().packed(), 0});
-    talker_ = std::thread([this] { Talk(); });
-    guard_ = std::thread([this] { Guard(); });
+    talker_ = clock_.Start([this] {
+      UntilEnded([this] { Talk(); });
+      until_ended_.End();  // who does not ask need not be guarded
+    });
+    guard_ = clock_.Start([this] { UntilEnded([this] { Guard(); }); });
   }
 
   ~Impl() {
-    done_ = true;
+    until_done_.End();
     talker_.join();
-    ended_ = true;
+    until_ended_.End();
     guard_.join();
   }
 
@@ -52,52 +67,62 @@ class PeerWatch::Impl {
       const auto left = options_.store->Look(kLeft);
       if (left.ok() && left.value()) AwaitVerdict();
     }
-    leaves_ = done_ = true;
+    leaves_ = true;
+    until_done_.End();
     (void)options_.store->CompareSet(kLeft, "", PrintDeparture({options_.rank, error})).ok();
     if (options_.rank == 0) Pronounce();
   }
 
-  void AwaitVerdict() const { std::this_thread::sleep_for(options_.silence + kVerdictTime); }
+  void AwaitVerdict() { clock_.SleepFor(options_.silence + kVerdictTime); }
 
  private:
+  template <class Work>
+  static void UntilEnded(const Work& work) {
+    try {
+      work();
+    } catch (const Ended&) {
+    }
+  }
+
   void Talk() {
     const Status status = Beat();
-    if (!status.ok() && !done_) FirstIsLost();
+    if (!status.ok() && !until_done_.ended()) FirstIsLost();
   }
 
   Status Beat() {
-    StoreClient& store = *options_.store;
+    MeetingStore& store = *options_.store;
     HEDDLE_RETURN_IF_ERROR(store.SetWill(kLeft, PrintDeparture({options_.rank, {}})));
-    std::optional<Clock::time_point> waits_since;
+    std::optional<Clock::Time> waits_since;
     for (int64_t beats = 1;; ++beats) {
       if (leaves_) return Ok();
-      const bool done = done_;
+      const bool done = until_done_.ended();
       if (done) HEDDLE_RETURN_IF_ERROR(store.DropWill());
       const Heartbeat beat{done ? Heartbeat::kDone : beats, options_.progress->packed(),
-                           CpuMilliseconds()};
+                           options_.cpu_milliseconds()};
       HEDDLE_RETURN_IF_ERROR(store.Set(BeatOf(options_.rank), PrintHeartbeat(beat)));
       bool all_done = false;
       if (options_.rank == 0) {
         HEDDLE_ASSIGN(all_done, JudgeAll());
       }
-      HEDDLE_ASSIGN(const bool over, store.Check({kVerdict}));
-      if (over && !done) End("");
+      HEDDLE_ASSIGN(const std::optional<std::string> verdict, store.Look(kVerdict));
+      if (verdict && !done) End("");
       ++answers_;
       if (done && options_.rank != 0) return Ok();
-      if (done && !waits_since) waits_since = Clock::now();
-      if (done && (all_done || Clock::now() - *waits_since > options_.silence)) return Ok();
-      std::this_thread::sleep_for(done_ ? std::chrono::milliseconds(10) : kPause);
+      if (done && !waits_since) waits_since = clock_.Now();
+      if (done && (all_done || clock_.Now() - *waits_since > options_.silence)) return Ok();
+      // Whether the others are done the first wants to know soon.
+      if (!until_done_.For(kPause) && done) clock_.SleepFor(kPauseOfTheDone);
+      if (until_ended_.ended()) throw Ended();
     }
   }
 
   // The store may stop answering while the talker waits for it.
   void Guard() {
-    AttendedClock clock(Clock::now(), options_.silence);
+    AttendedClock attended(clock_.Now(), options_.silence);
     int64_t answers = 0;
-    Clock::time_point heard = Clock::now();
-    while (!ended_) {
-      std::this_thread::sleep_for(kPause);
-      const Clock::time_point now = clock.At(Clock::now());
+    Clock::Time heard = clock_.Now();
+    while (until_ended_.For(kPause)) {
+      const Clock::Time now = attended.At(clock_.Now());
       if (answers_ != answers) heard = now;
       answers = answers_;
       if (now - heard > options_.silence) FirstIsLost();
@@ -106,8 +131,8 @@ class PeerWatch::Impl {
 
   // By the first rank. Are all others done?
   Result<bool> JudgeAll() {
-    const Clock::time_point now = clock_.At(Clock::now());
-    longest_pause_ = std::max(longest_pause_, clock_.pause());
+    const Clock::Time now = attended_.At(clock_.Now());
+    longest_pause_ = std::max(longest_pause_, attended_.pause());
     bool all_done = true;
     for (int32_t rank = 1; rank < options_.ranks; ++rank) {
       HEDDLE_ASSIGN(const std::optional<std::string> text, options_.store->Look(BeatOf(rank)));
@@ -118,12 +143,12 @@ class PeerWatch::Impl {
       Judge(rank, beat, now);
     }
     HEDDLE_ASSIGN(const std::optional<std::string> left, options_.store->Look(kLeft));
-    if (left && !done_) NameWhoLeft(ParseDeparture(*left, options_.ranks));
+    if (left && !until_done_.ended()) NameWhoLeft(ParseDeparture(*left, options_.ranks));
     return all_done;
   }
 
   // What cannot be read counts as nothing said.
-  void Judge(int32_t rank, const std::optional<Heartbeat>& beat, Clock::time_point now) {
+  void Judge(int32_t rank, const std::optional<Heartbeat>& beat, Clock::Time now) {
     Heartbeat& last = signs_[static_cast<size_t>(rank)];
     if (beat) last = *beat;
     const WorkAt work = options_.work(last.place, rank);
@@ -155,7 +180,7 @@ class PeerWatch::Impl {
   // For the others to see before the store goes.
   void Pronounce() {
     (void)options_.store->Set(kVerdict, "lost").ok();
-    std::this_thread::sleep_for(2 * kPause);
+    clock_.SleepFor(2 * kPause);
   }
 
   void FirstIsLost() {
@@ -168,10 +193,10 @@ class PeerWatch::Impl {
     return fmt::format("heddle: {}\n", error.ToString());
   }
 
-  [[noreturn]] void End(const std::string& message) const {
-    std::fputs(message.c_str(), stderr);
-    std::fflush(nullptr);
-    _exit(options_.code());
+  [[noreturn]] void End(const std::string& message) {
+    options_.end(message, options_.code());
+    until_ended_.End();
+    throw Ended();
   }
 
   static constexpr const char* kSilent = "does not answer: it died, is stopped or hangs";
@@ -179,12 +204,14 @@ class PeerWatch::Impl {
   static constexpr const char* kGone = "is gone: it ended or was killed";
 
   PeerWatchOptions options_;
-  AttendedClock clock_;  // the talker's
-  Clock::duration longest_pause_{};
+  Clock& clock_;
+  AttendedClock attended_;  // the talker's
+  Clock::Duration longest_pause_{};
   std::vector<Vigil> vigils_;
   std::vector<Heartbeat> signs_;     // the last of each rank
   std::atomic<int64_t> answers_{0};  // of the store
-  std::atomic<bool> done_{false}, leaves_{false}, ended_{false};
+  std::atomic<bool> leaves_{false};
+  Nap until_done_, until_ended_;
   std::thread talker_, guard_;
 };
 

@@ -13,15 +13,18 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
-#include "run/meet/store_client.h"
+#include "run/meet/meeting_store.h"
 #include "run/processes.h"
 #include "run/worker.h"
 
 namespace heddle {
 
+void EndProcess(const std::string& message, int code);
+
 struct PeerWatchOptions {
-  std::shared_ptr<StoreClient> store;  // a connection of its own
+  std::shared_ptr<MeetingStore> store;  // a connection of its own
   int32_t rank = 0;
   int32_t ranks = 1;
   std::chrono::milliseconds silence{4000};
@@ -33,6 +36,10 @@ struct PeerWatchOptions {
   double patience = 10;                                // as in ProcessWatch
   // The exit code when another is lost.
   std::function<int()> code = [] { return static_cast<int>(ErrorKind::kRunFailed); };
+  // Prints the message and ends this process. Where it returns, the watch is over.
+  std::function<void(const std::string& message, int code)> end = EndProcess;
+  Clock* clock = &RealClock();
+  std::function<int64_t()> cpu_milliseconds = CpuMilliseconds;  // that this process has used
 };
 
 class PeerWatch {

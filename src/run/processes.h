@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "run/vigil.h"
 #include "run/worker.h"
@@ -72,6 +73,7 @@ struct ProcessWatch {
   std::function<void()> asked_to_stop = [] {};  // for the first time
   std::chrono::milliseconds silence{4000};      // a process that is silent so long has hung
   double patience = 10;                         // times what its work should take; 0: for ever
+  Clock* clock = &RealClock();
 };
 
 // What is known after all have ended.

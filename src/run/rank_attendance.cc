@@ -5,26 +5,25 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "run/departure.h"
 
 namespace heddle {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // For the store to be there when a rank wants to say why it leaves, and for the others to hear it
 // from the first. Who starts later than that is told by nobody.
 constexpr std::chrono::seconds kToTell{10}, kToCome{3};
 
 // Until all others know, but for the one that left, and for those that do not come.
-void AwaitHeard(StoreClient& store, int32_t ranks) {
+void AwaitHeard(MeetingStore& store, int32_t ranks) {
   const auto left = LookWhoLeft(store, ranks);
-  const Clock::time_point since = Clock::now();
+  const Clock::Time since = RealClock().Now();
   for (int32_t rank = 1; rank < ranks; ++rank) {
     if (left.ok() && left.value() && left.value()->rank == rank) continue;
     for (const auto& [key, limit] : {std::pair{HereKey(rank), kToCome}, {ToldKey(rank), kToTell}}) {
       const auto more =
-          std::chrono::duration_cast<std::chrono::milliseconds>(since + limit - Clock::now());
+          std::chrono::duration_cast<std::chrono::milliseconds>(since + limit - RealClock().Now());
       const auto came = store.Wait({key}, std::max(more, std::chrono::milliseconds(0)));
       if (!came.ok()) return;
       if (!came.value()) break;

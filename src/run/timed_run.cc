@@ -8,33 +8,27 @@
 #include <optional>
 #include <thread>
 
+#include "run/compute_pace.h"
 #include "run/device_threads.h"
+#include "run/dilation.h"
 #include "run/worker.h"
 
 namespace heddle {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Buffers with a size and no memory; computes that sleep. Unlike PacedExecutor it does not take a
-// late wake-up for work that took too long: it makes up for it.
+// Buffers with a size and no memory; computes that sleep.
 class TimedExecutor final : public Executor {
  public:
   TimedExecutor(const Program& program, const Emulation& emulation, int32_t device)
-      : p_(program), emulation_(emulation), device_(device) {
+      : p_(program), emulation_(emulation), device_(device), pace_(emulation.clock()) {
     prctl(PR_SET_TIMERSLACK, 1);
   }
 
   void Compute(const Instruction& compute, int64_t) override {
-    constexpr std::chrono::milliseconds kLate{1};
-    const auto now = Clock::now();
-    if (now - deadline_ > kLate) deadline_ = now;  // it was idle
     const double seconds =
         emulation_.ModelledSeconds(device_, compute.target) * emulation_.dilation();
-    deadline_ += std::chrono::nanoseconds(std::llround(seconds * 1e9));
-    std::this_thread::sleep_until(deadline_);
     ++computes_;
-    if (Clock::now() - deadline_ > kLate) ++late_;
+    if (!pace_.Pass(seconds)) ++late_;
   }
   Payload Outgoing(const BufferRef& ref, int64_t) override { return Sized(ref); }
   Payload Incoming(const BufferRef& ref, int64_t) override { return Sized(ref); }
@@ -72,7 +66,7 @@ class TimedExecutor final : public Executor {
   const Program& p_;
   const Emulation& emulation_;
   int32_t device_;
-  Clock::time_point deadline_{};
+  ComputePace pace_;
   int64_t computes_ = 0, late_ = 0;
 };
 
@@ -94,13 +88,14 @@ Result<std::vector<TimelineEvent>> RunPart(const Program& program, Emulation& em
                                            int64_t steps, TimedResult& counts) {
   WorkerOptions options;
   options.repetitions = steps;
-  options.start = Clock::now();
+  options.clock = &emulation.clock();
+  options.start = options.clock->Now();
   const size_t devices = program.devices.size();
   std::vector<std::optional<Result<std::vector<TimelineEvent>>>> results(devices);
   std::vector<std::thread> threads;
   std::mutex mutex;
   for (size_t d = 0; d < devices; ++d) {
-    threads.emplace_back([&, d] {
+    threads.push_back(emulation.clock().Start([&, d] {
       const auto device = static_cast<int32_t>(d);
       TimedExecutor executor(program, emulation, device);
       SilentCommunicator communicator;
@@ -109,7 +104,7 @@ Result<std::vector<TimelineEvent>> RunPart(const Program& program, Emulation& em
       const std::lock_guard lock(mutex);
       counts.deadlines += executor.computes();
       counts.missed += executor.late();
-    });
+    }));
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<TimelineEvent> events;
@@ -171,8 +166,7 @@ Result<TimedResult> RunTimed(const Program& program, Emulation& emulation,
 }
 
 double DilationFor(const Program& program, const Emulation& emulation, double step_seconds) {
-  constexpr double kLeastStep = 0.02;      // real seconds: sleeping is exact to some 50 us
-  constexpr double kLeastCompute = 0.002;  // likewise, of the mean compute
+  constexpr double kLeastCompute = 0.002;  // real seconds of the mean one
   double seconds = 0;
   int64_t computes = 0;
   for (size_t d = 0; d < program.devices.size(); ++d) {
@@ -183,7 +177,7 @@ double DilationFor(const Program& program, const Emulation& emulation, double st
     }
   }
   double dilation = 1;
-  if (step_seconds > 0) dilation = std::max(dilation, kLeastStep / step_seconds);
+  if (step_seconds > 0) dilation = std::max(dilation, kLeastDilatedStep / step_seconds);
   if (seconds > 0) {
     dilation = std::max(dilation, kLeastCompute * static_cast<double>(computes) / seconds);
   }

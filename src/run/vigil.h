@@ -5,9 +5,10 @@
 // it all the while. On a busy machine it uses the processor now and then: that is slow, not stuck.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <unordered_map>
+
+#include "base/clock.h"
 
 namespace heddle {
 
@@ -24,28 +25,27 @@ struct SignOfLife {
 
 class Vigil {
  public:
-  using Clock = std::chrono::steady_clock;
   enum class Verdict { kWell, kSilent, kStuck };
 
   // `patience` 0: nobody is ever stuck.
-  Vigil(std::chrono::milliseconds silence, double patience, Clock::time_point now)
+  Vigil(std::chrono::milliseconds silence, double patience, Clock::Time now)
       : silence_(silence), patience_(patience), heard_(now), moved_(now), busy_(now) {}
 
   // Silent: no beat for `silence`. Stuck: see above, and for kStuckLeast at least.
-  Verdict Look(const SignOfLife& sign, Clock::time_point now);
+  Verdict Look(const SignOfLife& sign, Clock::Time now);
 
   static constexpr double kStuckLeast = 8;  // seconds
   // Whoever uses less of the processor is idle: beating costs less.
   static constexpr double kBusyShare = 0.01;
 
  private:
-  void SeeWork(const SignOfLife& sign, Clock::time_point now);
+  void SeeWork(const SignOfLife& sign, Clock::Time now);
 
   std::chrono::milliseconds silence_;
   double patience_;
   SignOfLife last_;
-  Clock::time_point heard_, moved_;
-  Clock::time_point busy_;                       // when it was last seen to use the processor
+  Clock::Time heard_, moved_;
+  Clock::Time busy_;                             // when it was last seen to use the processor
   double busy_cpu_ = 0;                          // its seconds by then
   double moved_cpu_ = 0;                         // and when it came to where it is
   std::unordered_map<int64_t, double> longest_;  // seconds of each work that was seen to end

@@ -286,10 +286,7 @@ class Worker {
                        static_cast<int32_t>(i), start, Now()});
   }
 
-  Seconds Now() const {
-    return {
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - options_.start).count()};
-  }
+  Seconds Now() const { return {SecondsIn(options_.clock->Now() - options_.start)}; }
 
   const Program& p_;
   int32_t device_;

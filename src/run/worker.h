@@ -2,10 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "program/program.h"
 #include "run/communicator.h"
@@ -57,10 +57,11 @@ class WorkerProgress {
 
 struct WorkerOptions {
   int64_t repetitions = 1;
-  int64_t first_step = 0;                       // for the progress
-  std::chrono::steady_clock::time_point start;  // zero of the timeline
-  WorkerProgress* progress = nullptr;           // told before each instruction, and its arithmetic
-  DeviceTurns* turns = nullptr;                 // where other jobs use the device too
+  int64_t first_step = 0;              // for the progress
+  Clock::Time start = {};              // zero of the timeline
+  Clock* clock = &RealClock();         // that the timeline is of
+  WorkerProgress* progress = nullptr;  // told before each instruction, and its arithmetic
+  DeviceTurns* turns = nullptr;        // where other jobs use the device too
 };
 
 // Posts a send, receive or collective whose buffers are ready.

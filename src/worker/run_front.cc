@@ -163,7 +163,7 @@ void ProgressLine::Clear() {
 }
 
 RunFront::RunFront(const Plan& plan, bool as_json)
-    : plan_(plan), as_json_(as_json), signal_(&CaughtInterrupt) {
+    : plan_(plan), as_json_(as_json), signal_(&FirstStop) {
   listener_.note = [this](const std::string& line) { progress_.Note(line); };
   listener_.step = [this](int64_t step, int64_t steps, double loss, double seconds) {
     progress_.Step(step, steps, loss, seconds);

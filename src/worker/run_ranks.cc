@@ -192,8 +192,7 @@ PeerWatchOptions WatchOf(const LaunchedRank& launched, const RunConfig& config,
   };
   // Another was asked to end at once.
   options.code = [] {
-    return CaughtInterrupt() != 0 ? CodeOf(CaughtInterrupt())
-                                  : static_cast<int>(ErrorKind::kRunFailed);
+    return FirstStop() != 0 ? CodeOf(FirstStop()) : static_cast<int>(ErrorKind::kRunFailed);
   };
   return options;
 }
@@ -261,7 +260,7 @@ Result<int> RunLaunched(const Training& training, const LoadedPlan& loaded,
     if (!code.ok()) watch.Leave(code.error());
     return code;
   } catch (const PeerLost& lost) {
-    if (CaughtInterrupt() != 0) return CodeOf(CaughtInterrupt());  // another was asked twice
+    if (FirstStop() != 0) return CodeOf(FirstStop());  // another was asked twice
     watch.AwaitVerdict();
     return Error{ErrorKind::kRunFailed, places.Name(launched.rank),
                  std::string("lost the others: ") + lost.what(), "the one that failed says why"};

@@ -159,12 +159,12 @@ class Share {
 
   // What is nobody's job: the office, and a signal to stop.
   static void LookAround(Stage& stage) {
-    if (CaughtInterrupt() != 0) stage.board.AskAllToStop();
+    if (FirstStop() != 0) stage.board.AskAllToStop();
     if (!stage.office) return;
     constexpr const char* kOffice = "the process that gives out the network";
     const std::string who = fmt::format("{} ({})", kOffice, stage.office->pid());
     if (!stage.office->Lives()) return stage.board.MarkAllDead(std::string(kOffice) + " has ended");
-    if (stage.office_beats.IsSilent(stage.desk->beats(), Listening::Clock::now())) {
+    if (stage.office_beats.IsSilent(stage.desk->beats(), RealClock().Now())) {
       stage.board.MarkAllDead(who + " does not answer: it is stopped or hangs");
     }
   }
@@ -240,7 +240,7 @@ class Share {
       Supervisor supervisor(stage.board, options);
       HEDDLE_RETURN_IF_ERROR(Join(supervisor, stage, *job));
       const std::vector<JobOutcome> outcomes = supervisor.Watch();
-      if (CaughtInterrupt() != 0) return Interrupted();
+      if (FirstStop() != 0) return Interrupted();
       if (!outcomes[0].well) {
         return Error{ErrorKind::kRunFailed, "job " + job->config.name,
                      "failed by itself: " + outcomes[0].why, ""};
@@ -273,7 +273,7 @@ class Share {
     for (const ShareJob* job : jobs) HEDDLE_RETURN_IF_ERROR(Join(supervisor, stage, *job));
     const std::vector<JobOutcome> outcomes = supervisor.Watch();
     CloseMailbox(config_.directory);
-    if (CaughtInterrupt() != 0) return Interrupted();
+    if (FirstStop() != 0) return Interrupted();
     std::vector<JobRun> runs;
     for (size_t k = 0; k < jobs.size(); ++k) {  // those that came later have been told
       HEDDLE_ASSIGN(JobRun run, RunOf(*jobs[k], stage, outcomes[k]));
@@ -283,7 +283,7 @@ class Share {
   }
 
   void Tell(const Board& board, const JobOutcome& outcome) const {
-    if (outcome.well && CaughtInterrupt() != 0) {
+    if (outcome.well && FirstStop() != 0) {
       Say("{}: stopped\n", outcome.name);
     } else if (outcome.well) {
       // Without an order turns have no numbers.
@@ -448,9 +448,9 @@ Result<int> ShareCommand(const Words& words) {
   InstallTensorMemory();
   CatchInterrupts();
   const Result<ShareSummary> ran = Share(config).Run();
-  if (CaughtInterrupt() != 0) {
+  if (FirstStop() != 0) {
     Say("stopped\n{}", WhereJobsAre(config));
-    return CodeOf(CaughtInterrupt());
+    return CodeOf(FirstStop());
   }
   HEDDLE_ASSIGN(const ShareSummary summary, ran);
   const Json result = ShareSummaryToJson(summary);

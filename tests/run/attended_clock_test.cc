@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(AttendedClockTest, APauseCountsAsASecond) {
-  const AttendedClock::Clock::time_point start{};
+  const Clock::Time start{};
   AttendedClock clock(start, 4s);
   EXPECT_EQ(clock.At(start + 250ms), start + 250ms);
   EXPECT_EQ(clock.At(start + 6250ms), start + 1250ms);
@@ -22,7 +22,7 @@ TEST(AttendedClockTest, APauseCountsAsASecond) {
 
 // One that is silent while he who watches is there is noticed all the same.
 TEST(AttendedClockTest, SilenceIsNoticed) {
-  const AttendedClock::Clock::time_point start{};
+  const Clock::Time start{};
   AttendedClock clock(start, 4s);
   Vigil vigil(4s, 10, start);
   auto now = start;

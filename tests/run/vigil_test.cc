@@ -31,7 +31,7 @@ class VigilTest : public testing::Test {
   }
   static Doing Work(int64_t segment, double uses = 1) { return {segment, uses}; }
 
-  Vigil::Clock::time_point now_{};
+  Clock::Time now_{};
   int64_t beats_ = 0;
   double cpu_ = 0;
   Vigil vigil_{seconds(5), 10, now_};

@@ -17,16 +17,15 @@
 #include "base/result.h"
 #include "run/meet/descriptor.h"
 #include "run/meet/meeting_place.h"
+#include "run/meet/meeting_store.h"
 #include "run/meet/sealed_channel.h"
 #include "run/meet/secret.h"
 #include "run/meet/store_message.h"
 
 namespace heddle {
 
-class StoreClient {
+class StoreClient final : public MeetingStore {
  public:
-  using Milliseconds = std::chrono::milliseconds;
-
   // Tries until somebody is there who knows the secret, for as long as `limit`. One who knows
   // another is an error at once. It also ends once `enough` is true.
   static Result<std::unique_ptr<StoreClient>> Connect(const MeetingPlace& place,
@@ -36,22 +35,19 @@ class StoreClient {
   static Result<std::unique_ptr<StoreClient>> Over(Descriptor socket, const Secret& secret,
                                                    Milliseconds limit);
 
-  Status Set(const std::string& key, const std::string& value);
+  Status Set(const std::string& key, const std::string& value) override;
   // Once it is there.
   Result<std::string> Get(const std::string& key, Milliseconds limit);
-  // Nothing if it is not there now.
-  Result<std::optional<std::string>> Look(const std::string& key);
+  Result<std::optional<std::string>> Look(const std::string& key) override;
   Result<std::string> CompareSet(const std::string& key, const std::string& expected,
-                                 const std::string& value);
+                                 const std::string& value) override;
   Result<int64_t> Add(const std::string& key, int64_t number);
   Result<bool> Check(const std::vector<std::string>& keys);
-  // False: the time is over.
-  Result<bool> Wait(const std::vector<std::string>& keys, Milliseconds limit);
+  Result<bool> Wait(const std::vector<std::string>& keys, Milliseconds limit) override;
   Result<bool> Delete(const std::string& key);
   Result<int64_t> Count();
-  // If this connection breaks, `key` becomes `value`, unless something else was before.
-  Status SetWill(const std::string& key, const std::string& value);
-  Status DropWill();
+  Status SetWill(const std::string& key, const std::string& value) override;
+  Status DropWill() override;
 
  private:
   StoreClient(Descriptor socket, const Secret& secret);

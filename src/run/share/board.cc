@@ -11,8 +11,8 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/futex.h"
 #include "run/share/board_lock.h"
-#include "run/share/futex.h"
 #include "run/share/process_state.h"
 
 namespace heddle {
@@ -41,11 +41,7 @@ void InitMutex(pthread_mutex_t* mutex) {
 
 }  // namespace
 
-int64_t BoardNow() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
+int64_t BoardNow() { return NanosecondsOf(RealClock().Now()); }
 
 Status Board::CheckShape(const BoardShape& shape) {
   if (shape.node_of.size() > kMostSharedDevices) {
@@ -65,7 +61,7 @@ BoardMemory* Board::Lay(void* memory, const BoardShape& shape) {
   return board;
 }
 
-Result<Board> Board::Create(const BoardShape& shape) {
+Result<Board> Board::Create(const BoardShape& shape, Clock& clock) {
   HEDDLE_RETURN_IF_ERROR(CheckShape(shape));
   const std::string name = fmt::format("/heddle-board-{}-{}", getpid(), BoardNow());
   const int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -83,8 +79,10 @@ Result<Board> Board::Create(const BoardShape& shape) {
   void* memory = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (memory == MAP_FAILED) return NoMemory("mmap");
-  return Board(std::shared_ptr<BoardMemory>(
-      Lay(memory, shape), [](BoardMemory* mapped) { munmap(mapped, sizeof(BoardMemory)); }));
+  return Board(
+      std::shared_ptr<BoardMemory>(
+          Lay(memory, shape), [](BoardMemory* mapped) { munmap(mapped, sizeof(BoardMemory)); }),
+      clock);
 }
 
 // --- Dead and hung jobs
@@ -107,7 +105,7 @@ void Board::Strike(int32_t j, const std::string& why) {
   JobRecord& record = job(j);
   if (record.state == JobState::kDead || record.state == JobState::kLeft) return;
   Write(record.why, why);
-  record.ended = BoardNow();
+  record.ended = Now();
   record.state = JobState::kDead;
   m().member[static_cast<size_t>(j)].active = false;
   for (int32_t d = 0; d < m().devices; ++d) {
@@ -144,7 +142,7 @@ void Board::Examine(int32_t j) {
 // Those who wait do this; once in a while is enough for all of them.
 void Board::SweepLocked() {
   constexpr int64_t kPause = 20'000'000;
-  const int64_t now = BoardNow();
+  const int64_t now = Now();
   if (now - m().last_sweep < kPause) return;
   m().last_sweep = now;
   for (int32_t j = 0; j < m().jobs; ++j) {
@@ -227,7 +225,7 @@ int64_t Board::Activate(std::span<const int32_t> jobs) {
 void Board::Start(int32_t j) {
   JobRecord& record = job(j);
   record.first_turn = m().scheduled;
-  record.idle_since = BoardNow();
+  record.idle_since = Now();
   if (record.began == 0) record.began = record.idle_since;
   record.state = JobState::kRunning;
   m().member[static_cast<size_t>(j)].active = true;
@@ -243,7 +241,7 @@ void Board::Enter(int32_t j, int32_t rank) {
 void Board::Beat(int32_t j, int32_t rank, int64_t starved) {
   RankRecord& record = job(j).rank[static_cast<size_t>(rank)];
   record.starved += starved;
-  record.last_beat = BoardNow();
+  record.last_beat = Now();
   ++record.beats;
 }
 
@@ -262,7 +260,7 @@ void Board::Leave(int32_t j, int32_t rank) {
   const bool all = std::all_of(record.rank.begin(), record.rank.begin() + record.ranks,
                                [](const RankRecord& r) { return r.left; });
   if (!all || record.state == JobState::kDead) return;
-  record.ended = BoardNow();
+  record.ended = Now();
   record.state = JobState::kLeft;
   m().member[static_cast<size_t>(j)].active = false;
   WakeAll();
@@ -273,7 +271,7 @@ void Board::Leave(int32_t j, int32_t rank) {
 
 Status Board::AwaitStart(int32_t j, double patience) {
   constexpr int64_t kPause = 20'000'000;
-  const int64_t end = BoardNow() + BoardTime(patience);
+  const int64_t end = Now() + BoardTime(patience);
   // Any device's: a start wakes them all, and those of ranks that have not come are not known.
   std::atomic<uint32_t>& word = token(0).changes;
   while (true) {
@@ -283,7 +281,7 @@ Status Board::AwaitStart(int32_t j, double patience) {
     if (now != JobState::kJoining) return Gone(j);
     if (WaitForChange(word, seen, kPause)) continue;
     Sweep();
-    if (BoardNow() > end) {
+    if (Now() > end) {
       return Error{ErrorKind::kRunFailed, "job " + name(j),
                    fmt::format("not all of its {} ranks came within {:.3g} s", ranks(j), patience),
                    "start them all on this host, with the same share and job"};
@@ -370,7 +368,7 @@ bool Board::IsNext(int32_t j, int32_t rank, Token& t) {
 std::optional<Grant> Board::Grab(int32_t j, int32_t rank) {
   Token& t = token(device_of(j, rank));
   if (!m().member[static_cast<size_t>(j)].active) Start(j);  // it rested
-  job(j).idle_since = BoardNow();
+  job(j).idle_since = Now();
   if (!IsNext(j, rank, t)) return std::nullopt;
   if (m().order == TurnOrder::kArrival) {
     std::copy(t.line.begin() + 1, t.line.begin() + t.in_line, t.line.begin());
@@ -403,7 +401,7 @@ bool Board::Release(int32_t j, int32_t rank, const Grant& grant) {
   const Lock lock(*this);
   Token& t = token(device_of(j, rank));
   job(j).rank[static_cast<size_t>(rank)].computing = false;
-  job(j).idle_since = BoardNow();
+  job(j).idle_since = Now();
   if (t.owner != j || t.generation != grant.generation) return false;
   EndTurn(j, rank, t);
   ++t.generation;

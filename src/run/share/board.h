@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "run/share/board_memory.h"
 
@@ -63,12 +64,12 @@ struct Grant {
   int64_t turn = -1;
 };
 
-// Nanoseconds of the clock that all processes share.
+// Nanoseconds of the clock that all processes share, the machine's.
 int64_t BoardNow();
 
 class Board {
  public:
-  static Result<Board> Create(const BoardShape& shape);
+  static Result<Board> Create(const BoardShape& shape, Clock& clock = RealClock());
   // For processes that are no relatives: the board of that name on this host. The first to come
   // makes it, the last to go removes it; one that was left by the dead is replaced.
   static Result<Board> Open(const std::string& name, const BoardShape& shape);
@@ -154,14 +155,20 @@ class Board {
                  int32_t rank) const;  // the last turn it queued for the network, or -1
   int32_t ranks(int32_t job) const;
   int32_t CountRunning() const;
+  Clock& clock() const { return *clock_; }  // this process's
+  int64_t Now() const { return NanosecondsOf(clock_->Now()); }
   BoardMemory& memory() const { return *memory_; }  // as every process of the share can write it
 
  private:
   class Lock;
-  explicit Board(std::shared_ptr<BoardMemory> memory) : memory_(std::move(memory)) {}
+  explicit Board(std::shared_ptr<BoardMemory> memory, Clock& clock)
+      : memory_(std::move(memory)), clock_(&clock) {}
   static Status CheckShape(const BoardShape& shape);
   static BoardMemory* Lay(void* memory, const BoardShape& shape);
   BoardMemory& m() const { return *memory_; }
+  bool WaitForChange(std::atomic<uint32_t>& word, uint32_t seen, int64_t nanoseconds) const {
+    return clock_->WaitForChange(word, seen, std::chrono::nanoseconds(nanoseconds));
+  }
   JobRecord& job(int32_t j) const { return m().job[static_cast<size_t>(j)]; }
   Token& token(int32_t device) const { return m().token[static_cast<size_t>(device)]; }
   NetworkQueue& network_of(int32_t job, int32_t rank) const;
@@ -188,7 +195,7 @@ class Board {
   void Examine(int32_t j);
   void SweepLocked();
   void LookAtLeases(int64_t now);
-  void LookAtHolder(int32_t device);
+  void LookAtHolder(int32_t device, int64_t now);
   void LookForTheNext(int32_t device, int64_t now);
   void LookAtNetwork(int32_t node, int64_t now);
   void LookForWork(int32_t j, int64_t now);
@@ -211,6 +218,7 @@ class Board {
   Status WaitUntil(int32_t j, std::atomic<uint32_t>& word, const Done& done);
 
   std::shared_ptr<BoardMemory> memory_;
+  Clock* clock_;
 };
 
 }  // namespace heddle

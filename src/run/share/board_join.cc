@@ -208,7 +208,7 @@ void Board::Rest(int32_t j) {
 void Board::Pause(int32_t j, int32_t rank) {
   const Lock lock(*this);
   job(j).rank[static_cast<size_t>(rank)].computing = false;
-  job(j).idle_since = BoardNow();
+  job(j).idle_since = Now();
 }
 
 Result<bool> Board::Resume(int32_t j, int32_t rank, const Grant& grant) {

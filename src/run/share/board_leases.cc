@@ -30,16 +30,16 @@ int64_t StarvedRanks(const JobRecord& record) {
   return sum;
 }
 
-int64_t LastBeat(const JobRecord& record, const RankRecord& rank) {
-  return record.beats ? rank.last_beat.load() : BoardNow();
+int64_t LastBeat(const JobRecord& record, const RankRecord& rank, int64_t now) {
+  return record.beats ? rank.last_beat.load() : now;
 }
 
 // The last moment at which all ranks had given a sign of life.
-int64_t LastBeats(const JobRecord& record) {
-  int64_t last = record.beats ? INT64_MAX : BoardNow();
+int64_t LastBeats(const JobRecord& record, int64_t now) {
+  int64_t last = record.beats ? INT64_MAX : now;
   for (int32_t r = 0; r < record.ranks; ++r) {
     const RankRecord& rank = record.rank[static_cast<size_t>(r)];
-    if (!rank.left) last = std::min(last, LastBeat(record, rank));
+    if (!rank.left) last = std::min(last, LastBeat(record, rank, now));
   }
   return last;
 }
@@ -63,7 +63,7 @@ Lease Board::NewLease(int32_t j, const Habit& habit, bool cold, int64_t starved,
 void Board::StartTurn(int32_t j, int32_t rank, Token& t) {
   JobRecord& record = job(j);
   const RankRecord& mine = record.rank[static_cast<size_t>(rank)];
-  const int64_t now = BoardNow();
+  const int64_t now = Now();
   if (t.awaited.since > 0 && t.awaited_turn == t.turn && mine.turns > kColdTurns) {
     record.coming.Learn(now - t.awaited.since);
   }
@@ -74,32 +74,32 @@ void Board::StartTurn(int32_t j, int32_t rank, Token& t) {
 void Board::EndTurn(int32_t j, int32_t rank, Token& t) {
   JobRecord& record = job(j);
   RankRecord& mine = record.rank[static_cast<size_t>(rank)];
-  if (mine.turns >= kColdTurns) record.turns.Learn(BoardNow() - t.lease.since);
+  if (mine.turns >= kColdTurns) record.turns.Learn(Now() - t.lease.since);
   ++mine.turns;
 }
 
 void Board::LearnExchange(int32_t j, const Place& place) {
   JobRecord& record = job(j);
   const bool known = place.lease.since > 0 && FewestTurns(record) > kColdTurns;
-  if (known) record.network.Learn(BoardNow() - place.lease.since);
+  if (known) record.network.Learn(Now() - place.lease.since);
 }
 
 Lease Board::NetworkLease(int32_t j) const {
   const Lock lock(*this);
   const JobRecord& record = job(j);
   return NewLease(j, record.network, FewestTurns(record) <= kColdTurns, StarvedRanks(record),
-                  BoardNow());
+                  Now());
 }
 
 bool Board::HasOutstayed(int32_t j, const Lease& lease) const {
   const Lock lock(*this);
-  return IsOver(lease, StarvedRanks(job(j)), LastBeats(job(j)));
+  return IsOver(lease, StarvedRanks(job(j)), LastBeats(job(j), Now()));
 }
 
 void Board::LookAtLeases(int64_t now) {
   for (int32_t d = 0; d < m().devices; ++d) {
     if (token(d).owner >= 0) {
-      LookAtHolder(d);
+      LookAtHolder(d, now);
     } else if (m().order != TurnOrder::kArrival) {
       LookForTheNext(d, now);
     }
@@ -119,7 +119,7 @@ void Board::LookForWork(int32_t j, int64_t now) {
                         InSeconds(patience)));
 }
 
-void Board::LookAtHolder(int32_t device) {
+void Board::LookAtHolder(int32_t device, int64_t now) {
   Token& t = token(device);
   if (!Alive(t.owner)) {  // left, and took it along
     ++t.generation;
@@ -128,7 +128,7 @@ void Board::LookAtHolder(int32_t device) {
   }
   const JobRecord& record = job(t.owner);
   const RankRecord& holder = record.rank[static_cast<size_t>(t.owner_rank)];
-  if (!IsOver(t.lease, Starved(holder), LastBeat(record, holder))) return;
+  if (!IsOver(t.lease, Starved(holder), LastBeat(record, holder, now))) return;
   Strike(t.owner, fmt::format("rank {} hangs: it kept device {} beyond its lease of {:.3g} s",
                               t.owner_rank, device, InSeconds(t.lease.time)));
 }
@@ -152,7 +152,7 @@ void Board::LookForTheNext(int32_t device, int64_t now) {
     const bool cold = rank->turns > 0 && rank->turns <= kColdTurns;
     t.awaited = NewLease(j, record.coming, cold, Starved(*rank), now);
     t.awaited_turn = t.turn;
-  } else if (IsOver(t.awaited, Starved(*rank), LastBeat(record, *rank))) {
+  } else if (IsOver(t.awaited, Starved(*rank), LastBeat(record, *rank, now))) {
     Strike(j,
            fmt::format("rank {} hangs: it did not come for its turn on device {} within {:.3g} s",
                        rank - record.rank.begin(), device, InSeconds(t.awaited.time)));
@@ -188,7 +188,7 @@ void Board::LookAtNetwork(int32_t node, int64_t now) {
   } else if (first.lease.since == 0) {
     const bool cold = FewestTurns(record) <= kColdTurns;
     first.lease = NewLease(first.job, record.network, cold, StarvedRanks(record), now);
-  } else if (IsOver(first.lease, StarvedRanks(record), LastBeats(record))) {
+  } else if (IsOver(first.lease, StarvedRanks(record), LastBeats(record, now))) {
     Strike(first.job,
            fmt::format("hangs: it kept the network of node {} beyond its lease of {:.3g} s", node,
                        InSeconds(first.lease.time)));

@@ -7,9 +7,9 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/futex.h"
 #include "run/share/board.h"
 #include "run/share/board_damage.h"
-#include "run/share/futex.h"
 
 namespace heddle {
 
@@ -20,8 +20,8 @@ class Board::Lock {
     HEDDLE_CHECK(status == 0 || status == EOWNERDEAD);
     const bool orphaned = status == EOWNERDEAD;  // its owner died in the middle of an edit
     if (orphaned) HEDDLE_CHECK(pthread_mutex_consistent(&memory_.mutex) == 0);
-    if (const auto damage = FindDamage(memory_, BoardNow())) {
-      WriteOff(memory_, *damage, BoardNow());
+    if (const auto damage = FindDamage(memory_, board.Now())) {
+      WriteOff(memory_, *damage, board.Now());
       Board(board).WakeAll();
     }
     if (orphaned) Board(board).Repair();

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/futex.h"
 #include "run/share/board_lock.h"
-#include "run/share/futex.h"
 
 namespace heddle {
 
@@ -95,7 +95,7 @@ void Board::LeavePlace(int32_t j, int32_t rank, int64_t turn) {
   if (place == nullptr) return;  // of a job that was struck
   LearnExchange(j, *place);
   ++place->done;
-  job(j).idle_since = BoardNow();
+  job(j).idle_since = Now();
   RefreshHead(queue);
 }
 
@@ -144,7 +144,7 @@ void Board::BeginFairUse(int32_t j, int32_t rank, int64_t number, double nanosec
   FairDevice& device = m().fair_device[static_cast<size_t>(device_of(j, rank))];
   const Lock lock(*this);
   if (!Alive(j)) return;
-  Advance(device, BoardNow());
+  Advance(device, Now());
   FairUse& mine = device.use[static_cast<size_t>(j)];
   mine.left = std::clamp(nanoseconds, 0.0, kLongestUse);
   mine.number = number;
@@ -161,7 +161,7 @@ Status Board::AwaitFairUse(int32_t j, int32_t rank, int64_t number) {
     {
       const Lock lock(*this);
       if (!Alive(j)) return Gone(j);
-      Advance(device, BoardNow());
+      Advance(device, Now());
       if (mine.done >= number) return Ok();
       wait = NanosecondsLeft(device, mine);
     }

@@ -213,10 +213,10 @@ Result<Board> Board::Open(const std::string& name, const BoardShape& shape) {
     }
     file->Lock(kPresence, F_RDLCK, true);
     file->Lock(kGate, F_UNLCK, true);
-    return Board(std::shared_ptr<BoardMemory>(&named->board,
-                                              [path, file, named, opener = getpid()](BoardMemory*) {
-                                                GoOut(path, *file, named, opener);
-                                              }));
+    const auto leave = [path, file, named, opener = getpid()](BoardMemory*) {
+      GoOut(path, *file, named, opener);
+    };
+    return Board(std::shared_ptr<BoardMemory>(&named->board, leave), RealClock());
   }
 }
 

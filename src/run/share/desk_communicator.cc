@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "run/collective_sizes.h"
 #include "run/rank_messages.h"
-#include "run/sleep_until.h"
 
 namespace heddle {
 
@@ -94,17 +95,11 @@ TicketPtr DeskCommunicator::Collective(CollectiveCall call) {
   const bool in_place =
       call.kind == CollectiveKind::kAllReduce || call.kind == CollectiveKind::kBroadcast;
   HEDDLE_CHECK(in_place || call.in.size() <= kMostSharedDevices);
-  double bytes = 0;  // of all that is divided
   for (const Payload& block : call.in) {
     post.blocks = in_place ? 1 : post.blocks + 1;
     post.bytes[static_cast<size_t>(post.blocks - 1)] += seat_.desk->Scaled(block.bytes);
   }
-  const bool gathers = call.kind == CollectiveKind::kAllGather;
-  for (const Payload& block : gathers ? call.out : call.in) {
-    bytes += static_cast<double>(block.bytes);
-  }
-  if (call.kind == CollectiveKind::kAllToAll) bytes *= static_cast<double>(members.size());
-  const double moved = BytesMoved(call.kind, members.size(), bytes);
+  const double moved = BytesMovedBy(call, members.size());
   auto shared = std::make_shared<CollectiveCall>(std::move(call));
   return Post(post, moved, [this, shared] { return inner_.Collective(std::move(*shared)); });
 }
@@ -125,7 +120,7 @@ TicketPtr DeskCommunicator::Post(FlowPost post, double bytes, std::function<Tick
     if (!gave_up_.empty()) throw PeerLost(gave_up_);
     items_[post.number] = {std::move(start), moved};
   }
-  post.time = BoardNow();
+  post.time = seat_.board.Now();
   seat_.desk->desk.Post(post);
   return std::make_shared<FlowTicket>(*this, post.number, std::move(moved));
 }
@@ -134,7 +129,7 @@ TicketPtr DeskCommunicator::Post(FlowPost post, double bytes, std::function<Tick
 void DeskCommunicator::SpendOwnTime(double bytes) const {
   if (!seat_.desk->paced || seat_.desk->own_seconds <= 0) return;
   const double seconds = seat_.desk->own_seconds * bytes * seat_.desk->byte_scale;
-  SleepUntil(BoardNow() + std::llround(seconds * seat_.pace.dilation * 1e9));
+  seat_.board.clock().SleepFor(InNanoseconds(seconds * seat_.pace.dilation));
 }
 
 void DeskCommunicator::StartGranted() {
@@ -190,7 +185,7 @@ void DeskCommunicator::Finish(const Started& item) {
     constexpr int64_t kNoMatter = 1'000'000;  // what follows begins at the modelled end
     const int64_t end = seat_.desk->desk.EndOf(seat_.job, seat_.rank, item.number);
     ++deadlines_;
-    missed_ += end != 0 && BoardNow() - end > kNoMatter ? 1 : 0;
+    missed_ += end != 0 && seat_.board.Now() - end > kNoMatter ? 1 : 0;
   } else {
     FlowPost post = Prepare();
     post.number = item.number;

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "run/share/futex.h"
+#include "base/futex.h"
 
 namespace heddle {
 namespace {

@@ -16,14 +16,12 @@ namespace heddle {
 
 class Listening {
  public:
-  using Clock = AttendedClock::Clock;
-
-  explicit Listening(Clock::duration patience) : patience_(patience) {}
+  explicit Listening(Clock::Duration patience) : patience_(patience) {}
 
   // `beats` goes up while the other one lives. Before the first there is no silence.
-  bool IsSilent(int64_t beats, Clock::time_point now) {
+  bool IsSilent(int64_t beats, Clock::Time now) {
     if (!clock_) clock_.emplace(now, patience_);
-    const Clock::time_point seen = clock_->At(now);
+    const Clock::Time seen = clock_->At(now);
     if (beats != beats_ || beats == 0) {
       beats_ = beats;
       heard_ = seen;
@@ -32,10 +30,10 @@ class Listening {
   }
 
  private:
-  Clock::duration patience_;
+  Clock::Duration patience_;
   std::optional<AttendedClock> clock_;
   int64_t beats_ = 0;
-  Clock::time_point heard_{};
+  Clock::Time heard_{};
 };
 
 }  // namespace heddle

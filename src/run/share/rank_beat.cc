@@ -25,20 +25,18 @@ RankBeat::RankBeat(Board board, int32_t job, int32_t rank)
       rank_(rank),
       schedstat_(fmt::format("/proc/self/task/{}/schedstat", syscall(SYS_gettid))),
       in_line_(WaitedForProcessor(schedstat_)),
-      thread_([this] { Loop(); }) {}
+      nap_(board_.clock()),
+      thread_(board_.clock().Start([this] { Loop(); })) {}
 
 RankBeat::~RankBeat() {
-  ends_ = true;
+  nap_.End();
   thread_.join();
 }
 
 void RankBeat::Loop() {
-  int64_t starved = 0;
-  while (!ends_) {
-    board_.Beat(job_, rank_, starved);
-    const int64_t start = BoardNow();
-    std::this_thread::sleep_for(kPause);
-    starved = Starved(BoardNow() - start);
+  board_.Beat(job_, rank_);
+  for (int64_t start = board_.Now(); nap_.For(kPause); start = board_.Now()) {
+    board_.Beat(job_, rank_, Starved(board_.Now() - start));
   }
 }
 

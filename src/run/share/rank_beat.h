@@ -5,11 +5,11 @@
 //   RankBeat beat(board, job, rank);   // in the thread that computes
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
 
+#include "base/nap.h"
 #include "run/share/board.h"
 
 namespace heddle {
@@ -31,7 +31,7 @@ class RankBeat {
   int32_t job_, rank_;
   std::string schedstat_;  // path
   int64_t in_line_ = 0;    // nanoseconds, so far
-  std::atomic<bool> ends_{false};
+  Nap nap_;
   std::thread thread_;  // last: it uses the rest
 };
 

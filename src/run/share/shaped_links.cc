@@ -3,17 +3,18 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstring>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "base/child_process.h"
 
 namespace heddle {
 namespace {
@@ -27,59 +28,35 @@ Error NotPermitted(const std::string& what) {
                   "--map-root-user; or leave --shaped out and give --emulate");
 }
 
-// A process that is in a new network namespace, until this goes out of scope.
-class Holder {
- public:
-  static Result<Holder> Start() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return NotPermitted(std::strerror(errno));
-    const pid_t child = fork();
-    if (child == 0) Hold(ends[1]);
-    close(ends[1]);
-    int error = EIO;
-    const bool told = child > 0 && read(ends[0], &error, sizeof error) == sizeof error;
-    close(ends[0]);
-    Holder holder(child);
-    if (!told || error != 0) return NotPermitted(std::strerror(error));
-    return holder;
-  }
-
-  Holder(Holder&& other) noexcept : process_(std::exchange(other.process_, -1)) {}
-  Holder& operator=(Holder&&) = delete;
-  ~Holder() {
-    if (process_ <= 0) return;
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-
-  pid_t process() const { return process_; }
-
- private:
-  explicit Holder(pid_t process) : process_(process) {}
-
-  [[noreturn]] static void Hold(int say) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+// A process that is in a new network namespace, as long as it lives.
+Result<ChildProcess> StartHolder() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return NotPermitted(std::strerror(errno));
+  const auto hold = [&] {
     const int error = unshare(CLONE_NEWNET) == 0 ? 0 : errno;
-    if (write(say, &error, sizeof error) != sizeof error) _exit(1);
+    if (write(ends[1], &error, sizeof error) != sizeof error) return 1;
     while (true) pause();
-  }
-
-  pid_t process_;
-};
+  };
+  Result<ChildProcess> holder = ChildProcess::Fork(hold, kWhere);
+  close(ends[1]);
+  int error = EIO;
+  const bool told = holder.ok() && read(ends[0], &error, sizeof error) == sizeof error;
+  close(ends[0]);
+  if (!holder.ok()) return holder;
+  if (!told || error != 0) return NotPermitted(std::strerror(error));
+  return holder;
+}
 
 // In the child that is to be a tool of iproute2: they lie where only root's PATH leads.
-[[noreturn]] void Become(std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  for (const char* folder : {"/usr/sbin/", "/sbin/"}) {
-    const std::string path = folder + words[0];
-    execv(path.c_str(), arguments.data());
+int BecomeTool(const std::vector<std::string>& words) {
+  for (const char* folder : {"", "/usr/sbin/", "/sbin/"}) {
+    std::vector<std::string> there = words;
+    there[0] = folder + words[0];
+    Become(there);
   }
   const std::string missing = words[0] + ": " + std::strerror(errno) + " (Debian: iproute2)";
   (void)!write(STDERR_FILENO, missing.data(), missing.size());
-  _exit(127);
+  return 127;
 }
 
 // Runs `ip …` or `tc …` in the namespace.
@@ -92,12 +69,11 @@ Status Tool(int space, const std::string& line) {
   }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return NotPermitted(std::strerror(errno));
-  const pid_t child = fork();
-  if (child == 0) {
+  const auto life = [&] {
     dup2(ends[1], STDERR_FILENO);
-    if (setns(space, CLONE_NEWNET) != 0) _exit(126);
-    Become(words);
-  }
+    return setns(space, CLONE_NEWNET) == 0 ? BecomeTool(words) : 126;
+  };
+  Result<ChildProcess> child = ChildProcess::Fork(life, words[0]);
   close(ends[1]);
   std::string said;
   char block[256];
@@ -105,9 +81,8 @@ Status Tool(int space, const std::string& line) {
     said.append(block, static_cast<size_t>(count));
   }
   close(ends[0]);
-  int status = 0;
-  if (child > 0) waitpid(child, &status, 0);
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return Ok();
+  if (!child.ok()) return child.error();
+  if (std::move(child).value().Wait().well()) return Ok();
   said.erase(std::find(said.begin(), said.end(), '\n'), said.end());
   return NotPermitted(fmt::format("{}: {}", line, said));
 }
@@ -124,15 +99,13 @@ std::string Shaping(const std::string& device, double bytes_per_second) {
 
 // A connection that rested does not start slowly again: the links it has are the only ones.
 Status KeepWindows(int space) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setns(space, CLONE_NEWNET) != 0) _exit(1);
+  const auto life = [&] {
+    if (setns(space, CLONE_NEWNET) != 0) return 1;
     const int file = open("/proc/sys/net/ipv4/tcp_slow_start_after_idle", O_WRONLY | O_CLOEXEC);
-    _exit(file >= 0 && write(file, "0", 1) == 1 ? 0 : 1);
-  }
-  int status = 0;
-  if (child > 0) waitpid(child, &status, 0);
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return Ok();
+    return file >= 0 && write(file, "0", 1) == 1 ? 0 : 1;
+  };
+  HEDDLE_ASSIGN(ChildProcess child, ChildProcess::Fork(life, kWhere));
+  if (child.Wait().well()) return Ok();
   return NotPermitted("setting tcp_slow_start_after_idle");
 }
 
@@ -178,8 +151,8 @@ struct ShapedLinks::Open {
   ~Open() {
     for (const int file : files) close(file);
   }
-  Status Add(const Holder& holder) {
-    const std::string path = fmt::format("/proc/{}/ns/net", holder.process());
+  Status Add(const ChildProcess& holder) {
+    const std::string path = fmt::format("/proc/{}/ns/net", holder.pid());
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) return NotPermitted(path + ": " + std::strerror(errno));
     files.push_back(file);
@@ -232,7 +205,7 @@ Result<std::vector<HostRates>> HostRatesOf(const Cluster& cluster, const std::ve
 }
 
 Status ShapedLinks::Permitted() {
-  HEDDLE_RETURN_IF_ERROR(Holder::Start());
+  HEDDLE_RETURN_IF_ERROR(StartHolder());
   return Ok();
 }
 
@@ -242,10 +215,10 @@ Result<ShapedLinks> ShapedLinks::Make(const std::vector<HostRates>& hosts) {
                     fmt::format("expected 2 to {}", kMostHosts));
   }
   auto open = std::make_shared<Open>();
-  HEDDLE_ASSIGN(const Holder hub, Holder::Start());
-  std::vector<Holder> holders;
+  HEDDLE_ASSIGN(const ChildProcess hub, StartHolder());
+  std::vector<ChildProcess> holders;
   for (size_t k = 0; k < hosts.size(); ++k) {
-    HEDDLE_ASSIGN(Holder holder, Holder::Start());
+    HEDDLE_ASSIGN(ChildProcess holder, StartHolder());
     holders.push_back(std::move(holder));
     HEDDLE_RETURN_IF_ERROR(open->Add(holders.back()));
   }
@@ -254,7 +227,7 @@ Result<ShapedLinks> ShapedLinks::Make(const std::vector<HostRates>& hosts) {
   HEDDLE_RETURN_IF_ERROR(Tool(hub_space, "ip link add name hub type bridge"));
   HEDDLE_RETURN_IF_ERROR(Tool(hub_space, "ip link set dev hub up"));
   for (size_t k = 0; k < hosts.size(); ++k) {
-    HEDDLE_RETURN_IF_ERROR(ConnectHost(hub_space, open->files[k], holders[k].process(),
+    HEDDLE_RETURN_IF_ERROR(ConnectHost(hub_space, open->files[k], holders[k].pid(),
                                        static_cast<int32_t>(k), hosts[k]));
   }
   ShapedLinks links;

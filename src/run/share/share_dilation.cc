@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include "run/dilation.h"
+
 namespace heddle {
 namespace {
 
-constexpr double kRoom = 2;
 constexpr double kLeastStep = 0.1;         // seconds
 constexpr double kMessageSeconds = 0.008;  // each is exact to a fraction of a millisecond
 constexpr double kMostSeconds = 45;        // that being busy may make of a run
@@ -17,13 +18,13 @@ struct Needs {
 
 Needs NeedsOf(const CalibratedJob& job, int cores) {
   Needs needs;
-  double work = 0;
+  MeasuredWork work;
   for (const RankNotes& rank : job.ranks) {
-    needs.computes = std::max(needs.computes, kRoom * rank.longest_ratio);
+    work.longest_ratio = std::max(work.longest_ratio, rank.longest_ratio);
     // The first step is left out: it is cold.
-    work += rank.work / static_cast<double>(std::max<size_t>(2, rank.step_ends.size()) - 1);
+    work.seconds += rank.work / static_cast<double>(std::max<size_t>(2, rank.step_ends.size()) - 1);
   }
-  needs.computes = std::max(needs.computes, kRoom * work / cores / job.step_seconds);
+  needs.computes = DilationForWork(work, cores, job.step_seconds);
   needs.messages =
       std::max(kLeastStep, kMessageSeconds * static_cast<double>(job.messages)) / job.step_seconds;
   return needs;

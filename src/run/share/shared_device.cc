@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "run/compute_pace.h"
 #include "run/share/rank_beat.h"
-#include "run/sleep_until.h"
 #include "run/wrapped_executor.h"
 
 namespace heddle {
@@ -31,22 +31,10 @@ struct SharedDevice::Common {
   explicit Common(Seat s) : seat(std::move(s)) {}
   Seat seat;
   RankNotes notes;
-  int64_t due = 0;  // when the last compute should have ended, or a communication did
+  ComputePace pace{seat.board.clock()};
 
   bool paced() const { return seat.pace.dilation > 0; }
-  double Nanoseconds(double modelled) const { return modelled * seat.pace.dilation * 1e9; }
-  // Sleeps until `modelled` seconds after `start`, unless real work took longer.
-  void KeepDeadline(int64_t start, double modelled) {
-    due = start + static_cast<int64_t>(Nanoseconds(modelled));
-    const int64_t now = BoardNow();
-    ++notes.deadlines;
-    if (now > due) {
-      ++notes.missed;
-      due = now;
-    } else {
-      SleepUntil(due);
-    }
-  }
+  double Seconds(double modelled) const { return modelled * seat.pace.dilation; }
 };
 
 class SharedDevice::Turns final : public DeviceTurns {
@@ -73,14 +61,14 @@ class SharedDevice::Turns final : public DeviceTurns {
       if (placed_ != nullptr) placed_->BeginTurn(grant_.turn);
     }
     held_ = true;
-    since_ = BoardNow();
+    since_ = common_.seat.board.Now();
     ++common_.notes.turns;
   }
 
   void Release() override {
     if (!held_) return;
     held_ = false;
-    held_before_ += BoardNow() - since_;
+    held_before_ += common_.seat.board.Now() - since_;
     if (common_.seat.manner != ShareManner::kTurns) return;
     if (placed_ != nullptr) placed_->EndTurn();
     if (!common_.seat.board.Release(common_.seat.job, common_.seat.rank, grant_)) {
@@ -99,7 +87,7 @@ class SharedDevice::Turns final : public DeviceTurns {
 
   bool whole_steps() const override { return common_.seat.queues(); }
   void StepDone(int64_t i) override {
-    const int64_t now = BoardNow();
+    const int64_t now = common_.seat.board.Now();
     if (common_.seat.rank == 0) DecideToStop(i);
     common_.notes.step_ends.push_back(now);
     common_.notes.held.push_back(held_before_ + (held_ ? now - since_ : 0));
@@ -141,24 +129,23 @@ class SharedDevice::PacedExecutor final : public WrappedExecutor {
     Board& board = common_.seat.board;
     const int32_t job = common_.seat.job, rank = common_.seat.rank;
     const bool fairly = common_.paced() && common_.seat.manner == ShareManner::kTogether;
-    if (fairly) board.BeginFairUse(job, rank, uses_, common_.Nanoseconds(modelled));
-    const int64_t start = BoardNow();
+    if (fairly) board.BeginFairUse(job, rank, uses_, 1e9 * common_.Seconds(modelled));
+    const Clock::Time start = board.clock().Now(), begin = common_.pace.Begin();
     const double before = ThreadSeconds();
     WrappedExecutor::Compute(compute, i);
-    if (i > 0) Note(modelled, ThreadSeconds() - before, static_cast<double>(BoardNow() - start));
+    if (i > 0) Note(modelled, ThreadSeconds() - before, SecondsIn(board.clock().Now() - start));
     if (!common_.paced()) return;
     if (fairly) return OrThrow(board.AwaitFairUse(job, rank, uses_++));
-    // What begins right after the last deadline begins at it: oversleeping does not add up.
-    constexpr int64_t kRightAfter = 1'000'000;
-    common_.KeepDeadline(start - common_.due < kRightAfter ? common_.due : start, modelled);
+    ++common_.notes.deadlines;
+    if (!common_.pace.End(begin, common_.Seconds(modelled))) ++common_.notes.missed;
   }
 
  private:
   // A compute that was not in the first step, which is cold.
-  void Note(double modelled, double seconds, double nanoseconds) {
+  void Note(double modelled, double seconds, double took) {
     RankNotes& notes = common_.notes;
     notes.work += seconds;
-    notes.work_took += nanoseconds * 1e-9;
+    notes.work_took += took;
     if (modelled > 0) notes.longest_ratio = std::max(notes.longest_ratio, seconds / modelled);
   }
 
@@ -201,7 +188,7 @@ RankNotes SharedDevice::notes() const {
 
 // What computes next begins then. Of collectives in line another thread hears.
 void SharedDevice::Arrived(int64_t end) {
-  if (!placed_) common_->due = std::max(common_->due, end);
+  if (!placed_) common_->pace.Arrived(TimeOf(end));
 }
 
 }  // namespace heddle

@@ -2,19 +2,12 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>
-#include <thread>
 
 namespace heddle {
 
@@ -27,6 +20,7 @@ struct Supervisor::Report {
     if (memory == MAP_FAILED) throw std::bad_alloc();
     return new (memory) Report;
   }
+  static void Free(Report* report) { munmap(report, sizeof(Report)); }
   void Write(const std::string& from) {
     const size_t size = std::min(from.size(), text.size() - 1);
     std::memcpy(text.data(), from.data(), size);
@@ -34,65 +28,43 @@ struct Supervisor::Report {
   }
 };
 
-Supervisor::~Supervisor() {
-  for (Led& led : jobs_) {
-    if (led.leader > 0) {
-      Kill(led);
-      waitpid(led.leader, nullptr, 0);
-    }
-    munmap(led.report, sizeof(Report));
-  }
+Result<std::unique_ptr<Process>> Supervisor::Fork(const std::function<int()>& life,
+                                                  const std::string& what) {
+  // Keys pressed at the terminal go to the share alone.
+  HEDDLE_ASSIGN(ChildProcess child, ChildProcess::Fork(life, what, {.own_group = true}));
+  return std::unique_ptr<Process>(std::make_unique<ChildProcess>(std::move(child)));
 }
 
 Status Supervisor::Start(SupervisedJob job) {
   Led led;
   led.outcome.name = job.name;
   led.outcome.number = job.number;
-  led.report = Report::Make();
+  led.report = std::shared_ptr<Report>(Report::Make(), &Report::Free);
   led.ranks.resize(static_cast<size_t>(board_.ranks(job.number)), Listening(options_.silence));
-  std::fflush(nullptr);
-  const pid_t parent = getpid();
-  led.leader = fork();
-  if (led.leader < 0) {
-    const std::string why = std::strerror(errno);
-    munmap(led.report, sizeof(Report));
-    return Error{ErrorKind::kRunFailed, "job " + job.name, "cannot be started: " + why,
-                 "are more processes allowed (ulimit -u)?"};
-  }
-  if (led.leader == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpgid(0, 0);  // keys pressed at the terminal go to the share alone
-    if (getppid() != parent) _exit(static_cast<int>(ErrorKind::kRunFailed));
-    int code = 0;
+  const auto life = [&job, &report = *led.report] {
     try {
       const Status status = job.lead();
-      if (!status.ok()) {
-        led.report->Write(status.error().where + ": " + status.error().what);
-        code = static_cast<int>(status.error().kind);
-      }
+      if (status.ok()) return 0;
+      report.Write(status.error().where + ": " + status.error().what);
+      return static_cast<int>(status.error().kind);
     } catch (const std::exception& error) {
-      led.report->Write(error.what());
-      code = static_cast<int>(ErrorKind::kRunFailed);
+      report.Write(error.what());
+      return static_cast<int>(ErrorKind::kRunFailed);
     }
-    std::fflush(nullptr);
-    _exit(code);
-  }
+  };
+  HEDDLE_ASSIGN(led.leader, options_.start(life, "job " + job.name));
   jobs_.push_back(std::move(led));
   return Ok();
 }
 
-void Supervisor::Kill(Led& led) {
-  // Its ranks end with it; a rank that was stopped does so too.
-  kill(led.leader, SIGKILL);
-}
-
 bool Supervisor::any_left() const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [](const Led& led) { return led.leader > 0; });
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [](const Led& led) { return led.leader != nullptr; });
 }
 
 std::vector<JobOutcome> Supervisor::Watch() {
   constexpr std::chrono::milliseconds kPause{10}, kNewcomers{100};
-  auto asked = Clock::now();
+  Clock::Time asked = clock_.Now();
   bool more = options_.newcomers();
   while (any_left() || more) {
     Reap();
@@ -100,11 +72,11 @@ std::vector<JobOutcome> Supervisor::Watch() {
     ListenForBeats();
     EndTheStruck();
     ActivateTheReady();
-    if (Clock::now() - asked > kNewcomers) {
-      asked = Clock::now();
+    if (clock_.Now() - asked > kNewcomers) {
+      asked = clock_.Now();
       more = options_.newcomers();
     }
-    std::this_thread::sleep_for(kPause);
+    clock_.SleepFor(kPause);
   }
   std::vector<JobOutcome> outcomes;
   for (const Led& led : jobs_) outcomes.push_back(led.outcome);
@@ -113,21 +85,17 @@ std::vector<JobOutcome> Supervisor::Watch() {
 
 void Supervisor::Reap() {
   for (Led& led : jobs_) {
-    int status = 0;
-    if (led.leader <= 0 || waitpid(led.leader, &status, WNOHANG) != led.leader) continue;
-    led.leader = 0;
+    const std::optional<ProcessExit> exit = led.leader ? led.leader->Look() : std::nullopt;
+    if (!exit) continue;
+    led.leader.reset();
     JobOutcome& outcome = led.outcome;
-    const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
-                      board_.state(outcome.number) == JobState::kLeft;
+    const bool well = exit->well() && board_.state(outcome.number) == JobState::kLeft;
     if (!well) {
       std::string why = led.report->text.data();
       // Where the leader only repeats why the job was struck, that alone says more.
       const std::string struck = board_.why(outcome.number);
       if (why.empty() || (!struck.empty() && why.find(struck) != std::string::npos)) why = struck;
-      if (why.empty() && WIFSIGNALED(status)) {
-        why = fmt::format("its first process was killed by signal {} ({})", WTERMSIG(status),
-                          strsignal(WTERMSIG(status)));
-      }
+      if (why.empty() && exit->signal != 0) why = "its first process " + exit->ToString();
       outcome.why = why.empty() ? "ended before its last step" : why;
       board_.MarkDead(outcome.number, outcome.why);
     }
@@ -139,10 +107,10 @@ void Supervisor::Reap() {
 }
 
 void Supervisor::ListenForBeats() {
-  const Clock::time_point now = Clock::now();
+  const Clock::Time now = clock_.Now();
   for (Led& led : jobs_) {
     const int32_t number = led.outcome.number;
-    if (led.leader <= 0 || board_.state(number) != JobState::kRunning) continue;
+    if (!led.leader || board_.state(number) != JobState::kRunning) continue;
     for (size_t k = 0; k < led.ranks.size(); ++k) {
       const auto rank = static_cast<int32_t>(k);
       const bool silent = led.ranks[k].IsSilent(board_.beats(number, rank), now);
@@ -155,9 +123,10 @@ void Supervisor::ListenForBeats() {
 
 void Supervisor::EndTheStruck() {
   for (Led& led : jobs_) {
-    if (led.leader <= 0 || board_.state(led.outcome.number) != JobState::kDead) continue;
-    if (led.struck == Clock::time_point{}) led.struck = Clock::now();
-    if (Clock::now() - led.struck > options_.grace) Kill(led);
+    if (!led.leader || board_.state(led.outcome.number) != JobState::kDead) continue;
+    if (led.struck == Clock::Time{}) led.struck = clock_.Now();
+    // Its ranks end with it; a rank that was stopped does so too.
+    if (clock_.Now() - led.struck > options_.grace) led.leader->Kill();
   }
 }
 
@@ -165,7 +134,7 @@ void Supervisor::ActivateTheReady() {
   std::vector<int32_t> ready;
   bool all = true;
   for (const Led& led : jobs_) {
-    if (led.leader <= 0 || board_.state(led.outcome.number) != JobState::kJoining) continue;
+    if (!led.leader || board_.state(led.outcome.number) != JobState::kJoining) continue;
     if (board_.IsReady(led.outcome.number)) {
       ready.push_back(led.outcome.number);
     } else {
@@ -180,11 +149,11 @@ void Supervisor::ActivateTheReady() {
 
 // Some are ready, others are not: those who hang now would hold them up for ever.
 void Supervisor::WaitForTheRest() {
-  if (first_ready_ == Clock::time_point{}) first_ready_ = Clock::now();
-  if (Clock::now() - first_ready_ < options_.readiness) return;
+  if (first_ready_ == Clock::Time{}) first_ready_ = clock_.Now();
+  if (clock_.Now() - first_ready_ < options_.readiness) return;
   for (const Led& led : jobs_) {
     const int32_t number = led.outcome.number;
-    if (led.leader <= 0 || board_.IsReady(number)) continue;
+    if (!led.leader || board_.IsReady(number)) continue;
     board_.MarkDead(
         number, fmt::format("was not ready {} s after another job", options_.readiness.count()));
   }

@@ -10,9 +10,12 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/child_process.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "run/share/board.h"
 #include "run/share/listening.h"
@@ -42,11 +45,16 @@ class Supervisor {
     // Asked ten times a second; may Start more jobs. True: wait for more even when none is left.
     std::function<bool()> newcomers = [] { return false; };
     std::function<void(const JobOutcome&)> ended = [](const JobOutcome&) {};
+    // A process with this life; its exit code is what that returns.
+    std::function<Result<std::unique_ptr<Process>>(const std::function<int()>& life,
+                                                   const std::string& what)>
+        start = Fork;
+    Clock* clock = &RealClock();
   };
 
+  // What still runs when it goes is ended.
   Supervisor(Board board, Options options)
-      : board_(std::move(board)), options_(std::move(options)) {}
-  ~Supervisor();  // ends what still runs
+      : board_(std::move(board)), options_(std::move(options)), clock_(*options_.clock) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -56,14 +64,13 @@ class Supervisor {
   std::vector<JobOutcome> Watch();
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Report;  // what a leader says at its end, in memory that both see
   struct Led {
     JobOutcome outcome;
-    pid_t leader = 0;  // 0: has ended
-    Report* report = nullptr;
+    std::shared_ptr<Report> report;
+    std::unique_ptr<Process> leader;  // null: has ended
     std::vector<Listening> ranks;
-    Clock::time_point struck{};  // when it was first seen dead on the board
+    Clock::Time struck{};  // when it was first seen dead on the board
   };
 
   void Reap();
@@ -71,14 +78,16 @@ class Supervisor {
   void EndTheStruck();
   void ActivateTheReady();
   void WaitForTheRest();
-  void Kill(Led& led);
+  static Result<std::unique_ptr<Process>> Fork(const std::function<int()>& life,
+                                               const std::string& what);
   bool any_left() const;
 
   Board board_;
   Options options_;
+  Clock& clock_;
   std::vector<Led> jobs_;
-  bool started_ = false;             // the first ones
-  Clock::time_point first_ready_{};  // when the first of them was
+  bool started_ = false;       // the first ones
+  Clock::Time first_ready_{};  // when the first of them was
 };
 
 }  // namespace heddle

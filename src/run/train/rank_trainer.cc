@@ -24,8 +24,6 @@
 namespace heddle {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 uint64_t Hash64(const std::string& text) {
   Hash hash;
   hash.Add(text);
@@ -168,7 +166,7 @@ class RankTrainer {
     WorkerOptions options;
     options.repetitions = steps / per_body - stops_.outside();
     options.first_step = state_.done;
-    options.start = Clock::now();
+    options.start = options.clock->Now();
     options.progress = progress_;
     options.turns = hooks_.turns;
     std::vector<TimelineEvent> events;
@@ -181,7 +179,7 @@ class RankTrainer {
     if (hooks_.turns != nullptr && hooks_.turns->StopsAfter() < options.repetitions) {
       steps = (hooks_.turns->StopsAfter() + stops_.outside()) * per_body;
     }
-    const double elapsed = std::chrono::duration<double>(Clock::now() - options.start).count();
+    const double elapsed = SecondsIn(options.clock->Now() - options.start);
     state_.step_seconds = elapsed / static_cast<double>(steps);
     std::vector<double> losses = SumAtFirst(TakeLosses(*executor_, state_.done, steps));
     TellEachOther();
@@ -237,7 +235,7 @@ class RankTrainer {
     executor_->StartAt(part_.step + bodies * stops_.per_body(),
                        part_.samples + bodies * program_.samples());
     WorkerOptions options;
-    options.start = Clock::now();
+    options.start = options.clock->Now();
     (void)RunDevice(program_, messages_.rank(), *executor_, pace_.communicator(), options).ok();
     const NotFinite mine = everything.first().value_or(seen);
     NotFinite first = mine;
@@ -352,7 +350,7 @@ class RankTrainer {
     const std::unique_ptr<TrainExecutor> executor = executor_->Fork(forward, options);
     WorkerOptions worker;
     worker.repetitions = batches;
-    worker.start = Clock::now();
+    worker.start = worker.clock->Now();
     HEDDLE_RETURN_IF_ERROR(
         RunDevice(forward, messages_.rank(), *executor, pace_.communicator(), worker));
     const std::vector<double> sums = SumAtFirst(TakeLosses(*executor, 0, batches));

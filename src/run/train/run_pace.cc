@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-RunPace::Work RunPace::WorkOf(std::span<const TimelineEvent> events) const {
-  Work work;
+MeasuredWork RunPace::WorkOf(std::span<const TimelineEvent> events) const {
+  MeasuredWork work;
   int32_t last = 0;
   for (const TimelineEvent& event : events) last = std::max(last, event.repetition);
   for (const TimelineEvent& event : events) {
@@ -17,26 +17,25 @@ RunPace::Work RunPace::WorkOf(std::span<const TimelineEvent> events) const {
     const double real = (event.end - event.start).value;
     const double modelled = emulation_->ModelledSeconds(rank_, event.label);
     work.seconds += real;
-    if (modelled > 0) work.longest = std::max(work.longest, real / modelled);
+    if (modelled > 0) work.longest_ratio = std::max(work.longest_ratio, real / modelled);
   }
   return work;
 }
 
 std::string RunPace::Calibrate(std::span<const TimelineEvent> events, RankMessages& messages,
                                double asked, double body_seconds, int64_t steps) {
-  constexpr double kRoom = 2;             // for noise
-  constexpr double kLeastSeconds = 0.02;  // of a step: sleeping is exact to some 50 us
-  Work all;
-  for (const ByteString& bytes : messages.ToFirst(ToBytes(std::vector<Work>{WorkOf(events)}))) {
-    const Work work = OneFromBytes<Work>(bytes);
-    all.longest = std::max(all.longest, work.longest);
+  MeasuredWork all;
+  for (const ByteString& bytes :
+       messages.ToFirst(ToBytes(std::vector<MeasuredWork>{WorkOf(events)}))) {
+    const MeasuredWork work = OneFromBytes<MeasuredWork>(bytes);
+    all.longest_ratio = std::max(all.longest_ratio, work.longest_ratio);
     all.seconds += work.seconds;
   }
   if (!messages.is_first()) return "";
   const double step_seconds = body_seconds / static_cast<double>(steps);
   const double cores = std::max(1U, std::thread::hardware_concurrency());
-  const double fitting = std::max({kRoom * all.longest, kLeastSeconds / step_seconds,
-                                   kRoom * all.seconds / cores / body_seconds});
+  const double fitting =
+      std::max(kLeastDilatedStep / step_seconds, DilationForWork(all, cores, body_seconds));
   const double links_are_real = 1;  // and do not go slower
   dilation_ = asked > 0 ? asked : emulation_->devices_only() ? links_are_real : fitting;
   return emulation_->devices_only()

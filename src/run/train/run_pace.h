@@ -11,6 +11,7 @@
 #include <string>
 
 #include "run/communicator.h"
+#include "run/dilation.h"
 #include "run/emulation.h"
 #include "run/executor.h"
 #include "run/rank_messages.h"
@@ -53,12 +54,8 @@ class RunPace {
   void Describe(RunResult& result) const;
 
  private:
-  // Of the last repetition: how much longer than modelled a compute took at most, and the seconds
-  // of all.
-  struct Work {
-    double longest = 0, seconds = 0;
-  };
-  Work WorkOf(std::span<const TimelineEvent> events) const;
+  // Of the last repetition.
+  MeasuredWork WorkOf(std::span<const TimelineEvent> events) const;
 
   Emulation* emulation_;
   int32_t rank_;

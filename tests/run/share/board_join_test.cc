@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/share/board.h"
+#include "support/fake_clock.h"
 
 namespace heddle {
 namespace {
@@ -139,14 +140,15 @@ TEST(BoardJoin, ADeviceHeldWithoutWorkGoesToOthers) {
 }
 
 TEST(BoardJoin, WhoComputesOrCommunicatesDoesNotRest) {
-  Board board = MakeBoard();
+  FakeClock clock;
+  Board board = Board::Create({TurnOrder::kRotation, std::vector<int32_t>(4, 0)}, clock).value();
   RankEntry busy = Entry("a", 0, 2), other = Entry("a", 1, 2);
   busy.rest_after = other.rest_after = 1e-3;
   const int32_t a = board.Join(busy).value();
   board.Join(other).value();
   const int32_t b = board.Join(Entry("b", 0, 1)).value();
   const auto sweep = [&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    clock.SleepFor(std::chrono::milliseconds(30));
     board.Sweep();
   };
   const Grant grant = board.Acquire(a, 0).value();

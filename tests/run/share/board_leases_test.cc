@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <thread>
 
 #include "run/share/board.h"
 #include "run/share/rank_beat.h"
+#include "support/fake_clock.h"
 
 namespace heddle {
 namespace {
@@ -44,7 +44,8 @@ TEST(Lease, IsOverAtASignOfLifeThatCameAfterIt) {
   EXPECT_FALSE(IsOver({1000, 0, 0}, 0, 1501)) << "half written";
 }
 
-// Two devices, each a node of its own; jobs whose ranks beat when the test says so.
+// Two devices, each a node of its own; jobs whose ranks beat when the test says so, in time that
+// passes when it does.
 class BoardLeases : public testing::Test {
  protected:
   int32_t Start(const std::string& name, double lease) {
@@ -73,20 +74,25 @@ class BoardLeases : public testing::Test {
         }
       }
       board_.Sweep();
-      std::this_thread::sleep_for(kPause);
+      clock_.SleepFor(kPause);
     }
   }
   bool Runs(int32_t job) const { return board_.state(job) == JobState::kRunning; }
 
-  Board board_ = Board::Create({TurnOrder::kRotation, {0, 1}}).value();
+  FakeClock clock_;
+  Board board_ = Board::Create({TurnOrder::kRotation, {0, 1}}, clock_).value();
   std::vector<int32_t> jobs_;
 };
 
 TEST_F(BoardLeases, AHolderBeyondItsLeaseLosesTheDevice) {
   const int32_t a = Start("a", kLease), b = Start("b", 60);
   const RankBeat beat(board_, a, 0);
+  const Clock::Time start = clock_.Now();
   const Grant grant = Take(a, 0);
   ASSERT_TRUE(board_.Acquire(b, 0).ok());  // waits for the lease to end
+  // A sign of life after the lease, every 50 ms; a look at it, every 20 ms.
+  EXPECT_GT(clock_.Now() - start, std::chrono::milliseconds(50));
+  EXPECT_LE(clock_.Now() - start, std::chrono::milliseconds(50 + 50 + 20));
   EXPECT_THAT(board_.why(a),
               HasSubstr("rank 0 hangs: it kept device 0 beyond its lease of 0.05 s"));
   EXPECT_FALSE(board_.Release(a, 0, grant));
@@ -111,14 +117,40 @@ TEST_F(BoardLeases, WhoGivesNoSignOfLifeIsNotJudgedByItsLease) {
   EXPECT_FALSE(Runs(a));
 }
 
+// Nobody knows yet what they should take: 1.2 s, and 5 s to warm up.
 TEST_F(BoardLeases, TheFirstTurnsHaveTimeToWarmUp) {
   const int32_t a = Start("a", 0);
   Start("b", 60);
+  const Clock::Time start = clock_.Now();
   for (const int32_t rank : {0, 1}) Take(a, rank);
-  LetTimePass(-kSecond / 10);  // as if 2.5 s more had passed
-  EXPECT_TRUE(Runs(a)) << board_.why(a);
-  LetTimePass(-kSecond / 4);
-  EXPECT_FALSE(Runs(a));
+  while (Runs(a)) LetTimePass();
+  EXPECT_GT(clock_.Now() - start, std::chrono::milliseconds(6200));
+  EXPECT_LE(clock_.Now() - start, std::chrono::milliseconds(6500));
+}
+
+// Leases by habit are three times the longest turn of late and 1.2 s. Somebody looks every 20 ms.
+TEST_F(BoardLeases, AHabitIsLearnedFromTurnsAndGivesTheLease) {
+  const int32_t a = Start("a", 0);
+  Start("b", 60);
+  for (int turn = 0; turn < 6; ++turn) {
+    for (const int32_t job : {0, 1}) {
+      for (const int32_t rank : {0, 1}) {
+        const Grant grant = Take(job, rank);
+        clock_.SleepFor(std::chrono::milliseconds(job == a ? 100 : 10));
+        board_.TakePlace(job, rank, grant.turn);
+        EXPECT_TRUE(board_.Release(job, rank, grant));
+      }
+      for (const int32_t rank : {0, 1}) board_.LeavePlace(job, rank, 2 * turn + job);
+    }
+  }
+  Take(a, 0);
+  for (const int64_t milliseconds : {1490, 21}) {
+    EXPECT_TRUE(Runs(a)) << board_.why(a);
+    clock_.SleepFor(std::chrono::milliseconds(milliseconds));
+    for (const int32_t rank : {0, 1}) board_.Beat(a, rank);
+    board_.Sweep();
+  }
+  EXPECT_THAT(board_.why(a), HasSubstr("beyond its lease of 1.5 s"));
 }
 
 TEST_F(BoardLeases, AJobMustComeForItsTurn) {
@@ -156,7 +188,8 @@ TEST_F(BoardLeases, AJobBeyondItsLeaseLosesTheNetwork) {
 
 // First in line on node 0, it waits for its own rank 1, and that for b, which has its device.
 TEST(BoardIdle, WhoHangsWithEmptyHandsIsStruckInTheEnd) {
-  Board board = Board::Create({TurnOrder::kArrival, {0, 1}}).value();
+  FakeClock clock;
+  Board board = Board::Create({TurnOrder::kArrival, {0, 1}}, clock).value();
   const auto add = [&](const char* name, int32_t device) {
     return board.AddJob({.name = name, .devices = {device}, .turns = 9, .lease = kLease}).value();
   };
@@ -164,7 +197,7 @@ TEST(BoardIdle, WhoHangsWithEmptyHandsIsStruckInTheEnd) {
   board.Activate(jobs);
   ASSERT_TRUE(board.TryAcquire(1, 0).value().has_value());
   while (board.state(0) == JobState::kRunning) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    clock.SleepFor(std::chrono::milliseconds(5));
     board.Sweep();
   }
   EXPECT_THAT(board.why(0), HasSubstr("none of its ranks has computed or asked for a device"));

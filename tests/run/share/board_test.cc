@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/fake_clock.h"
+
 namespace heddle {
 namespace {
 
@@ -141,7 +143,8 @@ TEST(Board, ArrivalServesWhoeverAskedFirst) {
 }
 
 TEST(Board, TheNetworkServesTurnsInOrder) {
-  Board board = MakeBoard(TurnOrder::kRotation, {0, 0});
+  FakeClock clock;
+  Board board = Board::Create({TurnOrder::kRotation, {0, 0}}, clock).value();
   const int32_t a = Start(board, "a", {0, 1}), b = Start(board, "b", {0, 1});
   board.TakePlace(a, 0, 0);
   board.TakePlace(b, 0, 1);
@@ -150,16 +153,17 @@ TEST(Board, TheNetworkServesTurnsInOrder) {
   ASSERT_TRUE(board.AwaitPlace(a, 0, 0).ok());
   ASSERT_TRUE(board.AwaitPlace(a, 1, 0).ok());
   std::atomic<bool> served{false};
-  std::thread waits([&] {
+  std::thread waits = clock.Start([&] {
     EXPECT_TRUE(board.AwaitPlace(b, 0, 1).ok());
     served = true;
   });
   board.LeavePlace(a, 0, 0);
-  std::this_thread::sleep_for(milliseconds(30));
+  clock.SleepFor(std::chrono::seconds(10));
   EXPECT_FALSE(served) << "the other rank of a is still at it";
   board.LeavePlace(a, 1, 0);
-  waits.join();
+  clock.SleepFor(milliseconds(30));
   EXPECT_TRUE(served);
+  waits.join();
 }
 
 TEST(Board, PlacesOfTheDeadAreSkipped) {
@@ -172,16 +176,22 @@ TEST(Board, PlacesOfTheDeadAreSkipped) {
 }
 
 TEST(Board, FairUseIsSlowerInCompany) {
-  Board board = MakeBoard(TurnOrder::kRotation, {0});
+  FakeClock clock;
+  Board board = Board::Create({TurnOrder::kRotation, {0}}, clock).value();
   const int32_t a = Start(board, "a", {0}), b = Start(board, "b", {0});
-  const int64_t start = BoardNow();
+  const int64_t start = board.Now();
   board.BeginFairUse(b, 0, 0, 30e6);
   board.BeginFairUse(a, 0, 0, 60e6);
-  std::thread other([&] { EXPECT_TRUE(board.AwaitFairUse(b, 0, 0).ok()); });
+  int64_t b_ended = 0;
+  std::thread other = clock.Start([&] {
+    EXPECT_TRUE(board.AwaitFairUse(b, 0, 0).ok());
+    b_ended = board.Now();
+  });
   EXPECT_TRUE(board.AwaitFairUse(a, 0, 0).ok());
-  other.join();
-  // In all 90 ms of work went through one device.
-  EXPECT_GE(BoardNow() - start, 90e6);
+  clock.WithoutMe([&] { other.join(); });
+  // 30 ms at half the speed; in all 90 ms of work went through one device.
+  EXPECT_NEAR(static_cast<double>(b_ended - start), 60e6, 10);
+  EXPECT_NEAR(static_cast<double>(board.Now() - start), 90e6, 10);
 }
 
 // --- Processes that die

@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 TEST(Listening, SilenceIsWhatWasListenedTo) {
   Listening listening(milliseconds(1500));
-  Listening::Clock::time_point now{seconds(1000)};
+  Clock::Time now{seconds(1000)};
   EXPECT_FALSE(listening.IsSilent(7, now));
   int looks = 0;
   while (!listening.IsSilent(7, now += milliseconds(100))) ++looks;
@@ -20,7 +20,7 @@ TEST(Listening, SilenceIsWhatWasListenedTo) {
 
 TEST(Listening, OnesOwnPauseIsNobodysSilence) {
   Listening listening(milliseconds(1500));
-  Listening::Clock::time_point now{seconds(1000)};
+  Clock::Time now{seconds(1000)};
   EXPECT_FALSE(listening.IsSilent(7, now));
   EXPECT_FALSE(listening.IsSilent(7, now += seconds(3600))) << "suspended with the machine";
   EXPECT_FALSE(listening.IsSilent(7, now += milliseconds(100)));
@@ -29,7 +29,7 @@ TEST(Listening, OnesOwnPauseIsNobodysSilence) {
 
 TEST(Listening, BeforeTheFirstSignThereIsNoSilence) {
   Listening listening(milliseconds(1500));
-  Listening::Clock::time_point now{seconds(1000)};
+  Clock::Time now{seconds(1000)};
   for (int k = 0; k < 100; ++k) EXPECT_FALSE(listening.IsSilent(0, now += milliseconds(100)));
 }
 
