@@ -5,6 +5,7 @@
 //   WriteFile(path, JsonText(json, 2) + "\n");
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ namespace heddle {
 // On one line unless `indent` is given. What is no UTF-8 is replaced; as ASCII, all other
 // characters are escaped.
 std::string JsonText(const Json& json, int indent = -1, bool ascii = false);
+
+// On one line, for others to find again what they named; nothing where something is no UTF-8.
+std::optional<std::string> ExactJsonText(const Json& json);
 
 // Of text that a process of ours wrote; is_discarded() where that is no JSON. Files of others are
 // read by ParseJson (json_field.h), which says what is wrong with them.

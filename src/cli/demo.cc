@@ -88,8 +88,8 @@ Result<Json> RunEmulated(const Plan& plan, const Graph& graph, const std::string
   config.validation = 0;
   config.emulate = true;
   config.directory = folder + "/" + plan.strategy;
-  HEDDLE_ASSIGN(const std::string output,
-                OutputOfWorker({"run", JsonText(RunConfigToJson(config)), "--json"}));
+  HEDDLE_ASSIGN(const std::string request, WorkerRequest(RunConfigToJson(config)));
+  HEDDLE_ASSIGN(const std::string output, OutputOfWorker({"run", request, "--json"}));
   return ParseJson(output, "heddle run");
 }
 

@@ -12,7 +12,6 @@
 #include "base/destination.h"
 #include "base/file.h"
 #include "base/json_field.h"
-#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/lab.h"
 #include "cli/lab_paper.h"
@@ -196,9 +195,8 @@ Result<RunRaceResult> RaceOnPlan(const std::string& plan, RaceOptions& options) 
     options.progress(ParseInteger(words[1]).value_or(1), ParseInteger(words[2]).value_or(1));
     return true;
   };
-  HEDDLE_ASSIGN(
-      const std::string said,
-      OutputOfWorker({"race", plan, JsonText(RaceOptionsToJson(options)), "--json"}, takes));
+  HEDDLE_ASSIGN(const std::string request, WorkerRequest(RaceOptionsToJson(options)));
+  HEDDLE_ASSIGN(const std::string said, OutputOfWorker({"race", plan, request, "--json"}, takes));
   HEDDLE_ASSIGN(const Json json, ParseJson(said, "heddle-worker race"));
   HEDDLE_ASSIGN(RaceReport report, RaceFromJson(JsonField(json, "heddle-worker race"), options));
   options.stages = report.stages;

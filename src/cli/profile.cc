@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "base/json_field.h"
-#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
@@ -43,7 +42,8 @@ Status Run(const Flags& flags, const Terminal& terminal) {
       {"models", flags.models}, {"rows", flags.rows},      {"steps", flags.steps},
       {"type", flags.type},     {"dtype", NameOf(*dtype)}, {"optimizer", flags.optimizer},
       {"clip", flags.clip},     {"output", flags.output},  {"cluster", flags.cluster}};
-  std::vector<std::string> words = {"profile", JsonText(request)};
+  HEDDLE_ASSIGN(const std::string asked, WorkerRequest(request));
+  std::vector<std::string> words = {"profile", asked};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
 }

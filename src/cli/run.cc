@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "base/json_field.h"
-#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/value_check.h"
 #include "cli/worker_process.h"
@@ -53,7 +52,8 @@ Status Run(const Flags& flags, const Terminal& terminal) {
   }
   Json json = RunConfigToJson(config);
   json["given"] = given;
-  std::vector<std::string> words = {"run", JsonText(json)};
+  HEDDLE_ASSIGN(const std::string asked, WorkerRequest(json));
+  std::vector<std::string> words = {"run", asked};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
 }

@@ -146,7 +146,8 @@ Status RunShare(const ShareInputs& inputs, const SharePlan& plan, const ShareRun
       config.jobs.push_back(std::move(job));
     }
   }
-  std::vector<std::string> words = {"share", JsonText(ShareConfigToJson(config))};
+  HEDDLE_ASSIGN(const std::string asked, WorkerRequest(ShareConfigToJson(config)));
+  std::vector<std::string> words = {"share", asked};
   if (terminal.json) words.push_back("--json");
   return BecomeWorker(std::move(words));
 }

@@ -63,6 +63,12 @@ Error WhyItFailed(const std::string& worker, const std::string& output) {
 
 bool HasWorker() { return FindWorker().ok(); }
 
+Result<std::string> WorkerRequest(const Json& request) {
+  std::optional<std::string> text = ExactJsonText(request);
+  if (text) return *std::move(text);
+  return BadInput("command line", "a word is not UTF-8", "choose another name for the file");
+}
+
 Result<std::string> OutputOfWorker(std::vector<std::string> words,
                                    const std::function<bool(const std::string& line)>& takes) {
   HEDDLE_ASSIGN(const std::string worker, FindWorker());

@@ -213,25 +213,24 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, const st
 
 Result<std::string> PrintSafetensorsHeader(const SafetensorsHeader& header,
                                            const std::string& file) {
-  const auto text = [](const std::string& value) { return JsonText(Json(value)); };
+  const auto no_text = [&](const std::string& what) {
+    return BadInput(file + ": " + what, "is not UTF-8", "choose another name");
+  };
   std::string json;
-  std::string at;  // what is being written
-  try {
-    for (const auto& [key, value] : header.metadata) {
-      at = fmt::format("metadata {}", Quoted(key));
-      json +=
-          fmt::format("{}{}:{}", json.empty() ? "\"__metadata__\":{" : ",", text(key), text(value));
-    }
-    if (!header.metadata.empty()) json += "}";
-    for (const SafetensorsEntry& entry : header.entries) {
-      at = fmt::format("tensor {}", Quoted(entry.name));
-      json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                          json.empty() ? "" : ",", text(entry.name),
-                          kTypeNames[static_cast<size_t>(entry.dtype)], fmt::join(entry.shape, ","),
-                          entry.begin, entry.end);
-    }
-  } catch (const Json::exception&) {
-    return BadInput(file + ": " + at, "is not UTF-8", "choose another name");
+  for (const auto& [key, value] : header.metadata) {
+    const auto pair = ExactJsonText(Json{{key, value}});
+    if (!pair) return no_text(fmt::format("metadata {}", Quoted(key)));
+    json += fmt::format("{}{}", json.empty() ? "\"__metadata__\":{" : ",",
+                        pair->substr(1, pair->size() - 2));
+  }
+  if (!header.metadata.empty()) json += "}";
+  for (const SafetensorsEntry& entry : header.entries) {
+    const auto name = ExactJsonText(Json(entry.name));
+    if (!name) return no_text(fmt::format("tensor {}", Quoted(entry.name)));
+    json +=
+        fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                    json.empty() ? "" : ",", *name, kTypeNames[static_cast<size_t>(entry.dtype)],
+                    fmt::join(entry.shape, ","), entry.begin, entry.end);
   }
   return "{" + json + "}";
 }
