@@ -6,6 +6,7 @@
 #include "base/json_field.h"
 #include "cli/profile_fit.h"
 #include "program/lower/lower.h"
+#include "program/program_file.h"
 #include "program/text/program_text.h"
 
 namespace heddle {
@@ -25,28 +26,17 @@ void ProgramFlags::AddTo(const Command& command, bool with_links) {
 
 namespace {
 
-// The model of a lowered Program, when it names one: the batch is the header's.
+// The model of a lowered Program, when it names one.
 Status FindGraph(const std::string& file, ProgramSource& source) {
   if (source.program.model.empty()) return Ok();
-  for (const Optimizer optimizer : kOptimizers) {
-    for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
-      for (const double clip : {0.0, 1.0}) {  // the norm itself is not in the hash
-        ModelOptions options{source.program.samples(), dtype, optimizer, clip};
-        if (IsProfileSpec(source.program.model)) {
-          HEDDLE_ASSIGN(const DeviceTypeSpec type,
-                        ProfiledType(source.cluster->spec(), source.program.profile_device, dtype));
-          options.profile_batch = source.program.profile_batch;
-          options.profile_rate = type.rate(dtype);
-        }
-        HEDDLE_ASSIGN(Graph graph, BuildModel(source.program.model, options));
-        if (graph.ContentHash() != source.program.model_hash) continue;
-        source.graph = std::make_unique<Graph>(std::move(graph));
-        return Ok();
-      }
-    }
-  }
-  return BadInput(file + ": model", "its hash fits no dtype and optimizer of this model",
-                  "lower the plan again with heddle lower");
+  const auto rate_of = [&](DType dtype) -> Result<FlopRate> {
+    HEDDLE_ASSIGN(const DeviceTypeSpec type,
+                  ProfiledType(source.cluster->spec(), source.program.profile_device, dtype));
+    return type.rate(dtype);
+  };
+  HEDDLE_ASSIGN(Graph graph, ModelOf(source.program, file, rate_of));
+  source.graph = std::make_unique<Graph>(std::move(graph));
+  return Ok();
 }
 
 }  // namespace
@@ -63,8 +53,7 @@ Result<ProgramSource> LoadProgramSource(const ProgramFlags& flags) {
   source.file = flags.file;
   HEDDLE_ASSIGN(source.profile, LoadOptionalProfile(flags.profile));
   HEDDLE_ASSIGN(const std::string text, ReadFile(flags.file));
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  source.is_plan = first != std::string::npos && text[first] == '{';
+  source.is_plan = !IsProgramText(text);
   if (source.is_plan) {
     HEDDLE_ASSIGN(source.loaded, LoadForUse(flags.file, source.profile.get()));
     if (!flags.cluster.empty()) {

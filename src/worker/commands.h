@@ -1,6 +1,6 @@
 // What heddle-worker can do. heddle starts it; people need not.
 //
-//   heddle-worker verify plan.json [--steps K] [--profile file] [--json]
+//   heddle-worker verify FILE [--plan plan.json] [--steps K] [--profile file] [--json]
 //   heddle-worker run '{"plan": "plan.json", "steps": 100, …}' [--json]      run_config.h, and the
 //   names
 //                                                            of options that were given as "given"

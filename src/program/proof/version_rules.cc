@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
+
+#include "program/proof/rule_ages.h"
 
 namespace heddle {
 namespace {
@@ -15,30 +18,6 @@ bool HasReplicas(const Program& program) {
                        return std::any_of(device.holds.begin(), device.holds.end(),
                                           [](const BufferRef& ref) { return ref.replica >= 0; });
                      });
-}
-
-// How many stages come after each device's: stages begin at different layers.
-std::vector<int64_t> StagesBehind(const Program& program, int64_t& stages) {
-  std::vector<int32_t> first(program.devices.size(), INT32_MAX);
-  for (size_t d = 0; d < first.size(); ++d) {
-    for (const auto& list : program.devices[d].sections) {
-      for (const Instruction& in : list) {
-        if (in.code != OpCode::kCompute) continue;
-        const Segment& segment = program.segment(in.target);
-        const bool works = segment.phase != SegmentPhase::kUpdate && segment.first_layer >= 0;
-        if (works) first[d] = std::min(first[d], segment.first_layer);
-      }
-    }
-  }
-  std::vector<int32_t> begins = first;
-  std::sort(begins.begin(), begins.end());
-  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
-  stages = std::ssize(begins);
-  std::vector<int64_t> behind;
-  for (const int32_t layer : first) {
-    behind.push_back(begins.end() - std::upper_bound(begins.begin(), begins.end(), layer));
-  }
-  return behind;
 }
 
 }  // namespace
@@ -63,7 +42,9 @@ VersionRules::VersionRules(const Program& program, bool relative) : p_(program) 
     if (begins) step_rows_.push_back(first_row_[static_cast<size_t>(m)]);
   }
   step_rows_.push_back(first_row_.back());
-  behind_ = StagesBehind(program, stages_);
+  StagesBehind behind(program);
+  behind_ = std::move(behind.of_device);
+  stages_ = behind.stages;
   outside_ = relative ? StepsOutsideBody(program) : 0;
 }
 
@@ -91,22 +72,8 @@ int64_t VersionRules::StepOfSample(int64_t sample) const {
 }
 
 int64_t VersionRules::Age(int32_t device, bool backward) const {
-  const int64_t behind = behind_[static_cast<size_t>(device)];
-  switch (p_.rule) {
-    case UpdateRule::kStash:
-      return behind;
-    case UpdateRule::kVertical:
-      return stages_ - 1;
-    case UpdateRule::kNone:
-      return backward ? 0 : behind;
-    case UpdateRule::kTwo:
-      return 1;
-    case UpdateRule::kUnstated:
-    case UpdateRule::kFlush:
-    case UpdateRule::kLocal:
-      return 0;
-  }
-  return 0;
+  const LayerAge age = AgeByRule(p_.rule, behind_[static_cast<size_t>(device)], stages_);
+  return backward ? age.backward : age.forward;
 }
 
 int32_t VersionRules::ReplicaOf(int32_t device, int32_t replica) const {
