@@ -34,6 +34,9 @@ class MachineClock final : public Clock {
   }
 
   std::thread Start(std::function<void()> work) override { return std::thread(std::move(work)); }
+  void Join(std::vector<std::thread>& threads) override {
+    for (std::thread& thread : threads) thread.join();
+  }
 };
 
 }  // namespace

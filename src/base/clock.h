@@ -17,6 +17,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace heddle {
 
@@ -37,6 +38,9 @@ class Clock {
   virtual bool WaitForChange(std::atomic<uint32_t>& word, uint32_t seen, Duration most) = 0;
   // A thread that lives by this clock.
   virtual std::thread Start(std::function<void()> work) = 0;
+  // Waits for such threads. Who has started some and joins them by itself is not seen to wait, and
+  // time could pass before the last of them has begun.
+  virtual void Join(std::vector<std::thread>& threads) = 0;
 
   void SleepFor(Duration duration) { SleepUntil(Now() + duration); }
 };

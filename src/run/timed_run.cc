@@ -106,7 +106,7 @@ Result<std::vector<TimelineEvent>> RunPart(const Program& program, Emulation& em
       counts.missed += executor.late();
     }));
   }
-  for (std::thread& thread : threads) thread.join();
+  emulation.clock().Join(threads);
   std::vector<TimelineEvent> events;
   for (auto& result : results) {
     HEDDLE_ASSIGN(const std::vector<TimelineEvent> mine, *std::move(result));

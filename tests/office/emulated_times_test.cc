@@ -66,8 +66,7 @@ void ExpectEmulatedAsSimulated(uint32_t seed, PlanKind kind) {
   const double all = simulated.makespan.value;
   FakeClock clock;
   Emulation emulation(std::move(model), clock);
-  const Result<TimedResult> emulated =
-      clock.WithoutMe([&] { return RunTimed(program, emulation, {.dilation = kSeconds / all}); });
+  const Result<TimedResult> emulated = RunTimed(program, emulation, {.dilation = kSeconds / all});
   RC_ASSERT(emulated.ok());
   RC_ASSERT(emulated.value().missed == 0);
 

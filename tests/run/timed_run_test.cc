@@ -73,8 +73,7 @@ TEST(TimedRunTest, ComputesAndMessagesTakeTheirModelledTime) {
   FakeClock clock;
   Emulation emulation(TwoStages(), clock);
   const Clock::Time start = clock.Now();
-  const auto result = clock.WithoutMe(
-      [&] { return RunTimed(program.value(), emulation, {.steps = 1, .dilation = 3}); });
+  const auto result = RunTimed(program.value(), emulation, {.steps = 1, .dilation = 3});
   ASSERT_TRUE(result.ok()) << result.error().ToString();
   ASSERT_EQ(result.value().seconds.size(), 1U);
   EXPECT_NEAR(result.value().seconds[0], 0.03, 1e-6);
@@ -93,8 +92,7 @@ TEST(TimedRunTest, MovingBytesTakesTheDevicesOwnTime) {
   model.message_seconds = {5e-10, 5e-10};
   FakeClock clock;
   Emulation emulation(std::move(model), clock);
-  const auto result =
-      clock.WithoutMe([&] { return RunTimed(program, emulation, {.steps = 1, .dilation = 100}); });
+  const auto result = RunTimed(program, emulation, {.steps = 1, .dilation = 100});
   ASSERT_TRUE(result.ok());
   EXPECT_NEAR(result.value().seconds[0], 0.03, 1e-4) << "the message takes longer";
 }
@@ -113,7 +111,7 @@ class LateClock final : public Clock {
     return inner_.WaitForChange(word, seen, most);
   }
   std::thread Start(std::function<void()> work) override { return inner_.Start(std::move(work)); }
-  FakeClock& inner() { return inner_; }
+  void Join(std::vector<std::thread>& threads) override { inner_.Join(threads); }
 
  private:
   FakeClock inner_;
@@ -123,8 +121,7 @@ TEST(TimedRunTest, WhoWakesLateIsCounted) {
   const Program program = ParseProgram(kTwoStages, "two").value();
   LateClock clock;
   Emulation emulation(TwoStages(), clock);
-  const auto result = clock.inner().WithoutMe(
-      [&] { return RunTimed(program, emulation, {.steps = 1, .dilation = 1}); });
+  const auto result = RunTimed(program, emulation, {.steps = 1, .dilation = 1});
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result.value().deadlines, 2);
   EXPECT_EQ(result.value().missed, 2);
@@ -138,7 +135,7 @@ TEST(TimedRunTest, StepsOverlapAndStopWhenAsked) {
   int asked = 0;
   TimedOptions options{.steps = 1000, .dilation = 1};
   options.interrupted = [&] { return ++asked > 2; };
-  const auto result = clock.WithoutMe([&] { return RunTimed(program, emulation, options); });
+  const auto result = RunTimed(program, emulation, options);
   ASSERT_TRUE(result.ok());
   const std::vector<double>& seconds = result.value().seconds;
   EXPECT_EQ(seconds.size(), 1U + 17U) << "one to know what it takes, then half a second's";

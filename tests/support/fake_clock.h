@@ -62,6 +62,12 @@ class FakeClock final : public Clock {
     });
   }
 
+  void Join(std::vector<std::thread>& threads) override {
+    WithoutMe([&] {
+      for (std::thread& thread : threads) thread.join();
+    });
+  }
+
   // What `work` does, time passes without minding this thread.
   template <class Work>
   auto WithoutMe(const Work& work) {
