@@ -7,7 +7,7 @@
 namespace heddle {
 
 GradientTerms::GradientTerms(const Program& program, const Graph* graph, const TermTable& terms,
-                           const VersionRules& rules)
+                             const VersionRules& rules)
     : p_(program), graph_(graph), terms_(terms), rules_(rules), producers_(program.tensors.size()) {
   graph != nullptr ? AddOps(*graph) : AddLayers();
 }
@@ -73,7 +73,7 @@ int64_t GradientTerms::StepOf(int32_t tensor, const SumTerms& terms) const {
 }
 
 TimesThere GradientTerms::TimesOf(const Producer& producer, const SumTerms& terms,
-                                 int64_t at) const {
+                                  int64_t at) const {
   double whole = 0;
   SumTerms own;
   for (const SumTerm& term : terms) {
@@ -136,7 +136,7 @@ std::string GradientTerms::Fault(int32_t tensor, const SumTerms& terms, int64_t 
 }
 
 std::string GradientTerms::Sentence(int32_t tensor, const Producer* producer, Range samples,
-                                   TimesThere times, int64_t step) const {
+                                    TimesThere times, int64_t step) const {
   const bool none = times.most == 0;
   std::string of;
   if (producer != nullptr) {

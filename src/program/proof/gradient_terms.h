@@ -16,7 +16,7 @@ class GradientTerms {
  public:
   // Without a graph, producers are the layers whose segments write a gradient.
   GradientTerms(const Program& program, const Graph* graph, const TermTable& terms,
-               const VersionRules& rules);
+                const VersionRules& rules);
 
   // The step that the terms are of, by the first; -1: there is none.
   int64_t StepOf(int32_t tensor, const SumTerms& terms) const;
