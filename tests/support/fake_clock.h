@@ -62,12 +62,6 @@ class FakeClock final : public Clock {
     });
   }
 
-  void Join(std::vector<std::thread>& threads) override {
-    WithoutMe([&] {
-      for (std::thread& thread : threads) thread.join();
-    });
-  }
-
   // What `work` does, time passes without minding this thread.
   template <class Work>
   auto WithoutMe(const Work& work) {
@@ -77,6 +71,12 @@ class FakeClock final : public Clock {
     lock.unlock();
     const Back back(*this);
     return work();
+  }
+
+  void Join(std::vector<std::thread>& threads) override {
+    WithoutMe([&] {
+      for (std::thread& thread : threads) thread.join();
+    });
   }
 
   // Time in which nobody ran, as of a machine that was suspended.
